@@ -1,0 +1,46 @@
+# Two commands matter: `make run` and `make test`. Both set up what they need in .venv and build/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/.ready
+
+.PHONY: help run demo setup test lint unit test-llamacpp test-vllm bench-prober clean
+
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(SETUP): pyproject.toml constraints.txt scripts/setup.sh
+	@PYTHON=$(PYTHON) bash scripts/setup.sh $(VENV)
+	@touch $@
+
+setup: $(SETUP)  ## make the virtual environment with everything that tests and engines need
+
+run: $(SETUP)    ## two real llama.cpp engines and Pulsegate over them, until Ctrl-C
+	@exec $(BIN)/pulsegate up
+
+demo: $(SETUP)   ## freeze one of two engines, watch the verdict change, thaw it
+	@exec $(BIN)/pulsegate demo
+
+test: lint unit test-llamacpp  ## everything but the long real suites
+
+lint: $(SETUP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+unit: $(SETUP)
+	$(BIN)/pytest
+
+test-llamacpp: $(SETUP)  ## the suites against the embedded engine
+	$(BIN)/pytest -m llamacpp --timeout 300
+
+test-vllm: $(SETUP)      ## the suites against a real vLLM (installs it into build/vllm: 2.5 GB)
+	bash scripts/install-vllm.sh build/vllm
+	$(BIN)/pytest -m vllm --timeout 900
+
+bench-prober: $(SETUP)   ## cost and punctuality of the prober at 500, 2,000 and 5,000 endpoints
+	$(BIN)/python -m bench.prober
+
+clean:           ## remove what the other targets made
+	rm -rf $(VENV) build dist

@@ -1,0 +1,1 @@
+"""The only place that knows everybody: wires adapters to the control process."""

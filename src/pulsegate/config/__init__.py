@@ -1,0 +1,1 @@
+"""From one YAML file to the specifications that the core works with."""

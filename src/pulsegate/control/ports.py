@@ -1,0 +1,65 @@
+"""The Protocols that the control plane needs; adapters implement them, ``app.py`` wires them."""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from pulsegate.core.events import Effect
+from pulsegate.core.fleet import EndpointSpec
+from pulsegate.core.probe import Counters, ProbeAsk, ProbeResult
+from pulsegate.core.snapshot import Snapshot
+
+
+class Clock(Protocol):
+    """The two clocks that there are; read nowhere else."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since the epoch, UTC."""
+        ...
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """Come back after that long."""
+        ...
+
+
+class Engine(Protocol):
+    """One endpoint, spoken to in its dialect. Never raises for the peer's faults: they are facts in the result."""
+
+    async def probe(self, ask: ProbeAsk) -> ProbeResult:
+        """Take a token. Returns by ``ask.deadline_s`` (or ``end_deadline_s``) plus a few milliseconds."""
+        ...
+
+    async def counters(self, deadline_s: float) -> Counters | None:
+        """Read the progress counters; None when there are none or they could not be read in time."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class EngineFactory(Protocol):
+    """Opens endpoints. No I/O happens before the first probe."""
+
+    def __call__(self, spec: EndpointSpec) -> Engine:
+        """An engine for this endpoint."""
+        ...
+
+
+class Publisher(Protocol):
+    """Carries the latest snapshot to the data plane; synchronous, keeps only the latest."""
+
+    def offer(self, snapshot: Snapshot) -> None:
+        """Take over this snapshot."""
+        ...
+
+
+class Observer(Protocol):
+    """Is told what happened: logs, metrics, event streams. Must be quick and must not raise."""
+
+    def saw(self, effect: Effect) -> None:
+        """One effect of the board."""
+        ...

@@ -1,0 +1,1 @@
+"""How to take one token from each kind of inference server, and what its answers mean."""

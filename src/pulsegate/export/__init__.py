@@ -1,0 +1,1 @@
+"""Metrics and logs: what happened, for Prometheus and for people."""

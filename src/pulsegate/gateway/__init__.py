@@ -1,0 +1,1 @@
+"""The data plane: takes users requests to the endpoints that the snapshot allows."""

@@ -1,0 +1,1 @@
+"""A fault-injecting inference server that speaks every dialect."""
