@@ -1,6 +1,6 @@
 """The Protocols that the control plane needs; adapters implement them, ``app.py`` wires them."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from pulsegate.core.events import Effect
@@ -10,7 +10,7 @@ from pulsegate.core.snapshot import Snapshot
 
 
 class Clock(Protocol):
-    """The two clocks that there are; read nowhere else."""
+    """The clocks that there are; read nowhere else."""
 
     def now(self) -> float:
         """Monotonic seconds."""
@@ -20,8 +20,28 @@ class Clock(Protocol):
         """Seconds since the epoch, UTC."""
         ...
 
+    def boot(self) -> float:
+        """Monotonic seconds that also count the time in which the machine slept."""
+        ...
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Come back after that long."""
+        ...
+
+
+class Cancellable(Protocol):
+    """Something that was asked for and can be called off."""
+
+    def cancel(self) -> None:
+        """Call it off; harmless when it has happened already."""
+        ...
+
+
+class Timers(Protocol):
+    """Calls back at a time. Every asyncio event loop is one, and its time line is that of ``Clock.now``."""
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> Cancellable:
+        """Call ``callback`` at ``when`` (monotonic seconds) or, when that is past, at the next turn of the loop."""
         ...
 
 

@@ -1,0 +1,37 @@
+"""The clocks of this process. Nothing else in Pulsegate reads a clock; everyone is handed times or this object."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable
+
+
+class SystemClock:
+    """The machine's clocks, as the ``Clock`` port."""
+
+    __slots__ = ()
+
+    def now(self) -> float:
+        """Monotonic seconds, on the time line of ``loop.time()``."""
+        return time.monotonic()  # noqa: TID251 - this is the one place
+
+    def wall(self) -> float:
+        """Seconds since the epoch, UTC."""
+        return time.time()  # noqa: TID251 - this is the one place
+
+    def boot(self) -> float:
+        """Seconds since boot, counting those that the machine slept.
+
+        Linux stops CLOCK_MONOTONIC while the machine is suspended; CLOCK_BOOTTIME goes on, and that is how a prober
+        finds out that it was away. Elsewhere the monotonic clock has to do.
+        """
+        if sys.platform == "linux":
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.monotonic()  # noqa: TID251 - this is the one place
+
+    def sleep(self, seconds: float) -> Awaitable[None]:
+        """Come back after that long."""
+        return asyncio.sleep(seconds)
+
+    def __repr__(self) -> str:
+        return "SystemClock()"
