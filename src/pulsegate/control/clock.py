@@ -4,6 +4,9 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable
+from datetime import UTC, datetime
+
+from pulsegate.control.ports import Clock
 
 
 class SystemClock:
@@ -35,3 +38,13 @@ class SystemClock:
 
     def __repr__(self) -> str:
         return "SystemClock()"
+
+
+def wall_time_of(clock: Clock, at: float) -> float:
+    """When ``at`` (monotonic seconds) was, in seconds since the epoch, by what the wall clock says now."""
+    return clock.wall() - (clock.now() - at)
+
+
+def iso8601(wall_s: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, with milliseconds and offset: ``2025-06-15T15:06:40.000+00:00``."""
+    return datetime.fromtimestamp(wall_s, tz=UTC).isoformat(timespec="milliseconds")

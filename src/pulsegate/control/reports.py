@@ -1,0 +1,23 @@
+"""What the prober tells about one probe, for metrics and histories."""
+
+from dataclasses import dataclass
+
+from pulsegate.core.fleet import EndpointSpec
+from pulsegate.core.ids import Incarnation
+from pulsegate.core.probe import ProbeResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeReport:
+    """One probe that is over.
+
+    ``at`` is when it ended (monotonic seconds), ``late_s`` how much later than scheduled it began. ``outcome`` is
+    what the core made of the facts.
+    """
+
+    spec: EndpointSpec
+    incarnation: Incarnation
+    at: float
+    late_s: float
+    outcome: str
+    result: ProbeResult
