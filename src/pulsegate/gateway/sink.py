@@ -1,0 +1,31 @@
+"""Where a worker's news go: the joint between the data plane and the process around it."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pulsegate.core.events import TrafficSeen
+from pulsegate.core.figures import WorkerFigures
+
+
+class Sink(Protocol):
+    """Takes a worker's reports. Called from the event loop: must be quick and must not raise."""
+
+    def traffic(self, seen: Sequence[TrafficSeen]) -> None:
+        """What happened at endpoints since the last call: at most every 100 ms, failures and stalls at once."""
+        ...
+
+    def figures(self, figures: WorkerFigures) -> None:
+        """All counters, about once a second while something happened."""
+        ...
+
+
+class NullSink:
+    """Forgets everything."""
+
+    __slots__ = ()
+
+    def traffic(self, seen: Sequence[TrafficSeen]) -> None:
+        """Forget it."""
+
+    def figures(self, figures: WorkerFigures) -> None:
+        """Forget it."""
