@@ -157,8 +157,11 @@ class Rescue:
         raise NotImplementedError
 
     def endpoint_suspect(self, seat: Seat, now: float) -> tuple[Action, ...]:
-        """A probe timed out there. Hedges once per request if another endpoint is free of suspicion; the first attempt
-        goes on.""" raise NotImplementedError
+        """A probe timed out there. Hedges once per request if another endpoint is free of suspicion.
+
+        The first attempt goes on.
+        """
+        raise NotImplementedError
 
     def budget_freed(self, now: float) -> tuple[Action, ...]:
         """The budget may have room again; does what was parked, or nothing."""

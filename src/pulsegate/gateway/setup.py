@@ -1,5 +1,4 @@
-"""What a worker needs to know before it can serve: built from the configuration by the control process, sent as one
-message.
+"""What a worker needs to know before it can serve: built by the control process, sent as one message.
 
 Plain frozen msgspec structs: ``msgspec.msgpack.encode(setup)`` and ``decode(data, type=Setup)`` round-trip. It holds
 secrets (headers with keys): never log it. A new Setup replaces the old one as a whole; endpoints that stay keep their
