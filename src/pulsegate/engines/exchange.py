@@ -63,6 +63,9 @@ class Limits:
     body_bytes: int = 16 * 1024 * 1024
 
 
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """Facts of one exchange; exactly one of ``whole``, ``deadline_hit``, ``left`` and ``fault`` tells how it ended.
@@ -85,7 +88,7 @@ class Exchange:
 
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    phases: Phases = Phases()
+    phases: Phases = field(default_factory=Phases)
     fault: Fault | None = None
     whole: bool = False
     deadline_hit: bool = False

@@ -36,8 +36,7 @@ class LineSplitter:
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -58,23 +57,19 @@ class LineSplitter:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = data.split(b"\n")
         rest = lines.pop()
-        if lines and self._parts:
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts.clear()
-            self._size = 0
-        if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
-        if self._size > self._max_line_bytes or any(len(line) > self._max_line_bytes for line in lines):
+        if lines and self._rest:
+            lines[0] = bytes(self._rest + lines[0])
+            self._rest.clear()
+        self._rest += rest
+        longest = max(len(self._rest), max(map(len, lines), default=0))
+        if longest > self._max_line_bytes:
             raise SseError(f"a line is longer than {self._max_line_bytes} bytes")
         return lines
 
     def finish(self) -> bytes:
         """The last line if the stream ended without a line end, else empty."""
-        rest = b"".join(self._parts)
-        self._parts.clear()
-        self._size = 0
+        rest = bytes(self._rest)
+        self._rest.clear()
         return rest
 
 

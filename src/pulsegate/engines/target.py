@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from pulsegate.core.fleet import EndpointSpec, TlsSpec
+from pulsegate.engines.fields import is_field_name, is_field_value, is_path
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_PATH = re.compile(r"[\x21-\x22\x24-\x3e\x40-\x7e]*")  # printable ASCII without space, '#' and '?'
 _HOSTNAME = re.compile(r"(?=.{1,253}\.?$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?")
 _OWNED_BY_THE_WIRE = frozenset(
     {"connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "accept-encoding"}
@@ -133,7 +131,7 @@ def _base_path(path: str) -> str:
     base = path.rstrip("/")
     if base and not base.startswith("/"):
         raise ValueError("the base path must start with a slash")
-    if not _PATH.fullmatch(base):
+    if not is_path(base) or "?" in base:
         raise ValueError("the base path holds characters that must be percent-encoded")
     return base.removesuffix("/v1")
 
@@ -144,11 +142,11 @@ def _headers(spec: EndpointSpec) -> tuple[tuple[str, str], ...]:
     if spec.api_key is not None and "authorization" not in names:
         headers = (*headers, ("Authorization", f"Bearer {spec.api_key}"))
     for name, value in headers:
-        if not _TOKEN.fullmatch(name):
+        if not is_field_name(name):
             raise ValueError("a header has an invalid name; use letters, digits and dashes")
         if name.lower() in _OWNED_BY_THE_WIRE:
             raise ValueError(f"the header {name} is set by the prober itself; leave it out")
-        if not _FIELD_VALUE.fullmatch(value):
+        if not is_field_value(value):
             what = "api_key" if name == "Authorization" and "authorization" not in names else f"header {name}"
             raise ValueError(f"the value of {what} holds a line break or a character that headers cannot carry")
     return headers

@@ -3,12 +3,25 @@
 Decides how an exchange ended below the dialect; what the bytes mean is the listener's business.
 """
 
+import asyncio
 from collections.abc import Callable
 
-from pulsegate.engines.exchange import Exchange, Flow, Limits, Listener, Request
+from pulsegate.core.probe import FaultClass, Phases
+from pulsegate.engines.answer import Answer
+from pulsegate.engines.blame import CLOSED_BY_US, local_fault
+from pulsegate.engines.connect import DialError, Dialler, Stamps
+from pulsegate.engines.connection import Connection, Talk
+from pulsegate.engines.exchange import DEFAULT_LIMITS, Exchange, Flow, Limits, Listener, Request
+from pulsegate.engines.fields import render_fields, render_request
 from pulsegate.engines.target import Target, parse_target
 
 __all__ = ["Exchange", "Flow", "Limits", "Listener", "Request", "Target", "Wire", "parse_target"]
+
+IDLE_LIMIT_S = 75.0
+"""An idle connection older than that is not trusted: something between here and there may have forgotten it."""
+
+_USER_AGENT = ("User-Agent", "pulsegate")
+_IDENTITY = ("Accept-Encoding", "identity")
 
 
 class Wire:
@@ -21,8 +34,20 @@ class Wire:
     """
 
     def __init__(self, target: Target, *, now: Callable[[], float] | None = None) -> None:
+        own = {name.lower() for name, _ in target.headers}
+        agent = () if "user-agent" in own else (_USER_AGENT,)
         self._target = target
+        self._common = render_fields((("Host", target.host_header), *agent, _IDENTITY, *target.headers))
+        self._common_names = frozenset({*own, "host", "accept-encoding", "content-length"})
+        self._secrets = tuple({word for _, value in target.headers for word in (value, *value.split())})
         self._now = now
+        self._dialler = Dialler(target)
+        self._open: set[Connection] = set()
+        self._idle: Connection | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Wire {self._target.host_header} open={len(self._open)} closed={self._closed}>"
 
     async def exchange(
         self,
@@ -31,7 +56,7 @@ class Wire:
         *,
         deadline_s: float,
         end_deadline_s: float | None = None,
-        limits: Limits = Limits(),
+        limits: Limits = DEFAULT_LIMITS,
     ) -> Exchange:
         """Send the request and let the listener hear the answer. Never raises for the peer's faults.
 
@@ -42,7 +67,97 @@ class Wire:
         Raises:
             ValueError: the request cannot be written (a line break in a header): our own mistake.
         """
-        raise NotImplementedError
+        loop = asyncio.get_running_loop()
+        stamps = Stamps(loop=loop, now=self._now or loop.time)
+        payload = render_request(
+            request, base_path=self._target.base_path, common=self._common, common_names=self._common_names
+        )
+
+        def new_talk() -> Talk:
+            answer = Answer(listener, limits, self._secrets)
+            return Talk(answer, loop.create_future(), start=stamps.start, end_deadline_s=end_deadline_s)
+
+        connection = self._take_idle(stamps.start)
+        if connection is not None:
+            talk = await self._run(connection, payload, new_talk(), deadline_s)
+            if not _died_idle(talk):
+                return _facts(talk, stamps, reused=True)
+        try:
+            connection = await self._dial(stamps, deadline_s)
+        except DialError as exc:
+            return Exchange(phases=stamps.phases(), fault=exc.fault, deadline_hit=exc.deadline_hit)
+        return _facts(await self._run(connection, payload, new_talk(), deadline_s), stamps, reused=False)
 
     async def close(self) -> None:
         """Close every connection; exchanges in flight end with a LOCAL fault."""
+        self._closed = True
+        self._idle = None
+        connections = tuple(self._open)
+        for connection in connections:
+            connection.abort()
+        for connection in connections:
+            await connection.wait_lost()
+
+    async def _dial(self, stamps: Stamps, deadline_s: float) -> Connection:
+        if not self._closed:
+            connection = await self._dialler.dial(
+                lambda: Connection(stamps.loop, stamps.now, self._open), stamps, deadline_s
+            )
+            if not self._closed:
+                return connection
+            connection.abort()
+        raise DialError(local_fault(CLOSED_BY_US))
+
+    async def _run(self, connection: Connection, payload: bytes, talk: Talk, deadline_s: float) -> Talk:
+        """One exchange on one connection, which is idle or closed afterwards, even if the caller is cancelled."""
+        try:
+            connection.begin(payload, talk, deadline_s)
+            await talk.done
+        except BaseException:
+            connection.abort()
+            raise
+        if connection.open:
+            if self._idle is None and not self._closed:
+                self._idle = connection
+            else:
+                connection.abort()
+        return talk
+
+    def _take_idle(self, now_s: float) -> Connection | None:
+        connection, self._idle = self._idle, None
+        if connection is None or not connection.open:
+            return None
+        if now_s - connection.idle_since > IDLE_LIMIT_S:
+            connection.abort()
+            return None
+        return connection
+
+
+def _died_idle(talk: Talk) -> bool:
+    """The server closed a reused connection while the request was on its way, so it was not taken on."""
+    fault = talk.fault or talk.answer.fault
+    return fault is not None and fault.kind is FaultClass.CLOSED and talk.answer.bytes_read == 0
+
+
+def _facts(talk: Talk, stamps: Stamps, *, reused: bool) -> Exchange:
+    answer = talk.answer
+    fault = talk.fault or answer.fault
+    return Exchange(
+        status=answer.status,
+        headers=answer.headers,
+        phases=Phases(
+            dns_s=stamps.dns_s,
+            connect_s=stamps.connect_s,
+            tls_s=stamps.tls_s,
+            send_s=talk.send_s,
+            first_byte_s=talk.first_byte_s,
+            end_s=talk.end_s,
+        ),
+        fault=fault,
+        whole=answer.whole and fault is None,
+        deadline_hit=talk.deadline_hit,
+        left=answer.stopped and fault is None,
+        lingered=answer.lingered,
+        reused=reused,
+        bytes_read=answer.bytes_read,
+    )
