@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import cast
 
 from pulsegate.core.probe import Fault
-from pulsegate.engines.answer import Answer
 from pulsegate.engines.blame import CLOSED_BY_US, local_fault, lost_fault, protocol_fault
 from pulsegate.engines.exchange import LINGER_S
+from pulsegate.engines.http_answer import HttpAnswer
 
 
 class Talk:
@@ -27,7 +27,7 @@ class Talk:
     )
 
     def __init__(
-        self, answer: Answer, done: asyncio.Future[None], *, start: float, end_deadline_s: float | None
+        self, answer: HttpAnswer, done: asyncio.Future[None], *, start: float, end_deadline_s: float | None
     ) -> None:
         self.answer = answer
         self.done = done

@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import Callable
 
 from pulsegate.core.probe import FaultClass, Phases
-from pulsegate.engines.answer import Answer
 from pulsegate.engines.blame import CLOSED_BY_US, local_fault
 from pulsegate.engines.connect import DialError, Dialler, Stamps
 from pulsegate.engines.connection import Connection, Talk
 from pulsegate.engines.exchange import DEFAULT_LIMITS, Exchange, Flow, Limits, Listener, Request
 from pulsegate.engines.fields import render_fields, render_request
+from pulsegate.engines.http_answer import HttpAnswer
 from pulsegate.engines.target import Target, parse_target
 
 __all__ = ["Exchange", "Flow", "Limits", "Listener", "Request", "Target", "Wire", "parse_target"]
@@ -74,7 +74,7 @@ class Wire:
         )
 
         def new_talk() -> Talk:
-            answer = Answer(listener, limits, self._secrets)
+            answer = HttpAnswer(listener, limits, self._secrets)
             return Talk(answer, loop.create_future(), start=stamps.start, end_deadline_s=end_deadline_s)
 
         connection = self._take_idle(stamps.start)
