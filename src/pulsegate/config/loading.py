@@ -1,0 +1,113 @@
+"""From a file to a configuration, or to all its problems."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pulsegate.config import document, explain, rules, thresholds
+from pulsegate.config.errors import ConfigErrors, Problem
+from pulsegate.config.models import ModelSection
+from pulsegate.config.policies import EJECTION, PROBE
+from pulsegate.config.schema import FileSection
+from pulsegate.config.services import AdminSection, CostsSection, GatewaySection, ProviderSection
+from pulsegate.core.fleet import EjectionPolicy, Fleet, PoolSpec, ProbePolicy, RouteSpec
+from pulsegate.core.ids import PoolName
+
+MAX_FILE_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """One valid file. Secrets are pydantic's ``SecretStr`` and do not show in any repr."""
+
+    path: Path
+    gateway: GatewaySection
+    admin: AdminSection
+    probe: ProbePolicy
+    ejection: EjectionPolicy
+    models: tuple[ModelSection, ...]
+    providers: tuple[ProviderSection, ...]
+    costs: CostsSection
+
+    def fleet(self) -> Fleet:
+        """The pools that are probed and the routes over them.
+
+        Fallbacks of fallbacks follow in depth-first order, each pool once. A model that a provider serves has no pool,
+        so it is in no tier here.
+        """
+        pools = tuple(self._pool(model) for model in self.models if model.endpoints)
+        by_name = {model.name: model for model in self.models}
+        routes = tuple(RouteSpec(name=pool.name, tiers=_tiers(by_name[pool.name], by_name)) for pool in pools)
+        return Fleet(pools=pools, routes=routes)
+
+    def _pool(self, model: ModelSection) -> PoolSpec:
+        name = PoolName(model.name)
+        probe = model.probe.over(self.probe)
+        if model.expect is not None:
+            probe = replace(probe, expect=model.expect)
+        endpoints = tuple(spec for endpoint in model.endpoints for spec in endpoint.specs(name))
+        return PoolSpec(name=name, endpoints=endpoints, probe=probe, ejection=model.ejection.over(self.ejection))
+
+
+def _tiers(model: ModelSection, by_name: Mapping[str, ModelSection]) -> tuple[PoolName, ...]:
+    tiers: dict[str, None] = {}
+    pending = [model.name]
+    while pending:
+        name = pending.pop()
+        if name not in tiers:
+            tiers[name] = None
+            pending.extend(reversed(by_name[name].fallbacks))
+    return tuple(PoolName(name) for name in tiers if by_name[name].endpoints)
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Config:
+    """Reads, checks and builds.
+
+    Raises:
+        ConfigErrors: with every problem of the file.
+    """
+    return parse(_read(path), path, environ)
+
+
+def parse(raw: bytes, path: Path, environ: Mapping[str, str]) -> Config:
+    """Checks and builds from a file's bytes; ``path`` is for messages and for the files that the settings name.
+
+    Raises:
+        ConfigErrors: with every problem of the file.
+    """
+    parsed = document.parse(raw, str(path), environ)
+    found: list[Problem] = [*parsed.problems, *rules.problems(parsed), *thresholds.problems(parsed)]
+    try:
+        settings = FileSection.model_validate(parsed.data, context={"directory": path.parent})
+    except ValidationError as exc:
+        raise ConfigErrors([*found, *explain.problems(exc, parsed)]) from None
+    if found:
+        raise ConfigErrors(found)
+    return Config(
+        path=path,
+        gateway=settings.gateway,
+        admin=settings.admin,
+        probe=settings.probe.over(PROBE),
+        ejection=settings.ejection.over(EJECTION),
+        models=settings.models,
+        providers=settings.providers,
+        costs=settings.costs,
+    )
+
+
+def _read(path: Path) -> bytes:
+    def refuse(message: str, fix: str | None = None) -> ConfigErrors:
+        return ConfigErrors([Problem(file=str(path), line=0, column=0, key="", message=message, fix=fix)])
+
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise refuse("does not exist", "name the file: pulsegate check FILE") from None
+    except OSError as exc:
+        raise refuse(f"cannot be read: {exc.strerror}") from exc
+    if len(raw) > MAX_FILE_BYTES:
+        raise refuse(f"is larger than {MAX_FILE_BYTES // 2**20} MiB")
+    return raw

@@ -1,0 +1,120 @@
+"""The section ``models``: public model names, the endpoints behind them, and the fallbacks."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Self, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from pulsegate.config.address import EndpointUrl
+from pulsegate.config.policies import EjectionSection, ProbeSection
+from pulsegate.config.section import Headers, Lane, Listed, Pattern, Secret, Section, ServerTls, Text
+from pulsegate.config.units import Seconds, Whole, one_of, rejected
+from pulsegate.core.fleet import EndpointSpec, EngineName, TlsSpec
+from pulsegate.core.ids import EndpointId, PoolName
+
+_MAX_RANKS = 4096
+_MAX_NAME = 128
+
+
+def _endpoint_id(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._:@\[\]-]{1,128}", value):
+        raise rejected("is not an id", "use up to 128 letters, digits and . _ : @ - [ ]")
+    return value
+
+
+def _model_name(value: str) -> str:
+    if not value or len(value) > _MAX_NAME or re.search(r"[\x00-\x20\x7f]", value):
+        raise rejected("is not a model name", f"use 1 to {_MAX_NAME} characters without spaces")
+    return value
+
+
+ModelName = Annotated[str, AfterValidator(_model_name)]
+
+
+class EndpointSection(Section):
+    """One inference server process, or one data-parallel server with several ranks."""
+
+    url: EndpointUrl
+    engine: Annotated[EngineName, one_of(EngineName)] = EngineName.AUTO
+    model: Text | None = None
+    id: Annotated[str, AfterValidator(_endpoint_id)] | None = None
+    api_key: Secret | None = None
+    headers: Headers = ()
+    tls: ServerTls | None = None
+    data_parallel: Annotated[Whole, Field(ge=1, le=_MAX_RANKS)] = 1
+    weight: Annotated[Whole, Field(ge=1, le=1000)] = 100
+    max_inflight: Annotated[Whole, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if self.tls is not None and not self.url.is_tls:
+            raise rejected("has `tls` beside a `url` without TLS", "write https:// or remove `tls`")
+        if self.api_key is not None and any(name.lower() == "authorization" for name, _ in self.headers):
+            raise rejected("has both `api_key` and a header Authorization", "keep one of them")
+        return self
+
+    def specs(self, pool: PoolName) -> tuple[EndpointSpec, ...]:
+        """One specification per rank; a server without data parallelism has one."""
+        base = self.id or self.url.default_id
+        ranks = range(self.data_parallel) if self.data_parallel > 1 else (None,)
+        return tuple(
+            EndpointSpec(
+                id=EndpointId(base if rank is None else f"{base}#dp{rank}"),
+                pool=pool,
+                url=self.url.text,
+                engine=self.engine,
+                model=self.model,
+                api_key=self.api_key.get_secret_value() if self.api_key else None,
+                headers=tuple((name, value.get_secret_value()) for name, value in self.headers),
+                tls=TlsSpec(**self.tls.model_dump()) if self.tls else None,
+                dp_rank=rank,
+                weight=self.weight,
+                max_inflight=self.max_inflight,
+            )
+            for rank in ranks
+        )
+
+
+def _short_endpoint(value: object) -> object:
+    """An endpoint may be its URL alone."""
+    return {"url": value} if isinstance(value, str) else value
+
+
+class ModelSection(Section):
+    """A public model name and what stands behind it: a pool of endpoints, or a provider."""
+
+    name: ModelName
+    endpoints: Annotated[
+        tuple[Annotated[EndpointSection, BeforeValidator(_short_endpoint)], ...], Listed, Field(min_length=1)
+    ] = ()
+    provider: Text | None = None
+    model: Text | None = None
+    fallbacks: Annotated[tuple[ModelName, ...], Listed] = ()
+    probe: ProbeSection = ProbeSection()
+    ejection: EjectionSection = EjectionSection()
+    expect: Pattern | None = None
+    ttft_deadline_s: Seconds | None = Field(default=None, alias="ttft_deadline")
+    priority: Lane = "normal"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pool_or_provider(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        section = cast("Mapping[str, object]", value)
+        if "endpoints" in section and "provider" in section:
+            raise rejected(
+                "has both `endpoints` and `provider`", "make two models, and name one a fallback of the other"
+            )
+        if "endpoints" not in section and "provider" not in section:
+            raise rejected("has neither `endpoints` nor `provider`", "list the URLs of its servers under `endpoints`")
+        return section
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if self.model is not None and self.provider is None:
+            raise rejected("has `model` without `provider`", "set `model` on the endpoints")
+        if self.expect is not None and self.probe.expect is not None:
+            raise rejected("has both `expect` and `probe.expect`", "keep one of them")
+        return self
