@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Effect
-from pulsegate.core.fleet import EndpointSpec
+from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.probe import Counters, ProbeAsk, ProbeResult
 from pulsegate.core.snapshot import Snapshot
 
@@ -82,4 +83,28 @@ class Observer(Protocol):
 
     def saw(self, effect: Effect) -> None:
         """One effect of the board."""
+        ...
+
+
+class ProbeObserver(Protocol):
+    """Is told what the prober does, judged or not: metrics and histories. Must be quick and must not raise."""
+
+    def watching(self, fleet: Fleet) -> None:
+        """From now on these endpoints are probed and no others."""
+        ...
+
+    def probed(self, report: ProbeReport) -> None:
+        """One probe is over."""
+        ...
+
+    def counted(self, spec: EndpointSpec, counters: Counters | None) -> None:
+        """The counters of a late endpoint were read, or could not be."""
+        ...
+
+
+class CrashObserver(Protocol):
+    """Is told of our own mistakes: the one place where an unexpected exception ends up."""
+
+    def crashed(self, what: str, exc: BaseException) -> None:
+        """``what`` failed in a way that nobody foresaw; write down the stack."""
         ...

@@ -30,7 +30,7 @@ class LoopLag:
     most one beat too short.
     """
 
-    __slots__ = ("_beat_boot", "_clock", "_stalls", "_timer", "_timers", "_worst_s")
+    __slots__ = ("_beat_boot", "_clock", "_stalls", "_timer", "_timers")
 
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
@@ -38,7 +38,6 @@ class LoopLag:
         self._stalls: deque[Stall] = deque()
         self._beat_boot: float | None = None  # when the last beat was, None while stopped
         self._timer: Cancellable | None = None
-        self._worst_s = 0.0
 
     def start(self) -> None:
         """Begin to beat; needs a running loop."""
@@ -66,11 +65,6 @@ class LoopLag:
             longest_s = max(longest_s, stall.lag_s)
         return longest_s
 
-    def take_worst(self) -> float:
-        """The longest lag in seconds since this was last asked; for the metrics."""
-        worst_s, self._worst_s = max(self._worst_s, self._overdue()), 0.0
-        return worst_s
-
     def _overdue(self) -> float:
         if self._beat_boot is None:
             return 0.0
@@ -79,7 +73,6 @@ class LoopLag:
     def _beat(self) -> None:
         now = self._clock.now()
         lag_s = self._overdue()
-        self._worst_s = max(self._worst_s, lag_s)
         if lag_s >= NOTABLE_S:
             self._stalls.append(Stall(until=now, lag_s=lag_s))
         while self._stalls and self._stalls[0].until < now - KEEP_S:
@@ -88,4 +81,4 @@ class LoopLag:
         self._timer = self._timers.call_at(now + BEAT_S, self._beat)
 
     def __repr__(self) -> str:
-        return f"LoopLag(stalls={len(self._stalls)}, worst_s={self._worst_s:.3f})"
+        return f"LoopLag(stalls={len(self._stalls)})"

@@ -80,14 +80,3 @@ def test_the_longest_stall_wins_and_old_ones_are_forgotten() -> None:
     longest_s, forgotten_s = play(scene)
     assert 0.379 <= longest_s <= 0.4
     assert forgotten_s == 0.0
-
-
-def test_the_worst_lag_is_told_once() -> None:
-    async def scene(loop: VirtualTimeLoop, clock: VirtualClock, lag: LoopLag) -> list[float]:
-        loop.stall(0.3)
-        await asyncio.sleep(1)
-        return [lag.take_worst(), lag.take_worst()]
-
-    first_s, second_s = play(scene)
-    assert 0.279 <= first_s <= 0.3
-    assert second_s < BEAT_S

@@ -1,0 +1,64 @@
+"""What may be asked of a running control process, and what an operator may tell it: the port of admin surfaces."""
+
+from pulsegate.control.clock import wall_time_of
+from pulsegate.control.ports import Clock
+from pulsegate.control.prober import Prober
+from pulsegate.control.readiness import ReadinessReport, readiness_of
+from pulsegate.core.board import Board
+from pulsegate.core.events import DrainAsked
+from pulsegate.core.fleet import EndpointSpec, Fleet
+from pulsegate.core.ids import EndpointId
+from pulsegate.core.snapshot import Snapshot
+from pulsegate.core.status import EndpointStatus
+
+
+class Desk:
+    """Reads the board, and passes on what an operator asks for."""
+
+    def __init__(self, board: Board, prober: Prober, clock: Clock) -> None:
+        self._board = board
+        self._prober = prober
+        self._clock = clock
+        self._began = clock.now()
+        self._specs: dict[EndpointId, EndpointSpec] = {}
+
+    def watching(self, fleet: Fleet) -> None:
+        """These endpoints can be asked about from now on."""
+        self._specs = {spec.id: spec for pool in fleet.pools for spec in pool.endpoints}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The routing table."""
+        return self._board.snapshot
+
+    def ids(self) -> tuple[EndpointId, ...]:
+        """All endpoints, in the order of the configuration."""
+        return tuple(self._specs)
+
+    def spec(self, endpoint: str) -> EndpointSpec | None:
+        """What is configured for this endpoint; None if it is not known. Holds secrets: never show it whole."""
+        return self._specs.get(EndpointId(endpoint))
+
+    def status(self, endpoint: EndpointId) -> EndpointStatus | None:
+        """What is known of this endpoint; None if it is not known."""
+        return self._board.status(endpoint)
+
+    def drain(self, endpoint: EndpointId, *, drain: bool) -> None:
+        """Take an endpoint out of routing, or give it back."""
+        self._prober.tell(DrainAsked(at=self._clock.now(), endpoint=endpoint, drain=drain))
+
+    def readiness(self) -> ReadinessReport:
+        """May traffic be sent here?"""
+        return readiness_of(self._board.snapshot)
+
+    def uptime_s(self) -> float:
+        """Seconds since this process began to work."""
+        return self._clock.now() - self._began
+
+    def wall_now(self) -> float:
+        """Seconds since the epoch."""
+        return self._clock.wall()
+
+    def wall_of(self, at: float) -> float:
+        """Monotonic seconds as seconds since the epoch."""
+        return wall_time_of(self._clock, at)

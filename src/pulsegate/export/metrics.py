@@ -1,0 +1,138 @@
+"""Prometheus metrics of the prober and the state machine, by pool: docs/metrics.md describes each.
+
+Labels are bounded: pools, kinds, outcomes, states and reasons. What is per endpoint is a gauge read from the board at
+scrape time (see ``endpoint_series.py``) and vanishes with the endpoint.
+"""
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
+
+from pulsegate.control.reports import ProbeReport
+from pulsegate.core.events import Alerted, AlertKind, Effect, SnapshotChanged, Transitioned
+from pulsegate.core.fleet import EndpointSpec, Fleet
+from pulsegate.core.ids import PoolName
+from pulsegate.core.probe import Counters, ProbeKind
+
+TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0, 5.0)
+LATENESS_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+@dataclass(slots=True)
+class _PoolSeries:
+    """The series of one pool that are touched at every probe, looked up once."""
+
+    ttft: Histogram
+    outcomes: dict[tuple[ProbeKind, str], Counter]
+
+
+class Metrics:
+    """An ``Observer`` and a ``ProbeObserver`` that counts."""
+
+    def __init__(self, version: str) -> None:
+        self.registry = registry = CollectorRegistry()
+        Gauge("pulsegate_build_info", "Always 1.", ["version"], registry=registry).labels(version).set(1)
+        self._transitions = Counter(
+            "pulsegate_transitions",
+            "Changes of an endpoint's state or reason, by what it became.",
+            ["pool", "state", "reason"],
+            registry=registry,
+        )
+        self._probes = Counter(
+            "pulsegate_probes",
+            "Probes that ended, by what they amounted to.",
+            ["pool", "kind", "outcome"],
+            registry=registry,
+        )
+        self._ttft = Histogram(
+            "pulsegate_probe_ttft_seconds",
+            "Time to the first token of micro-probes that got one.",
+            ["pool"],
+            buckets=TTFT_BUCKETS_S,
+            registry=registry,
+        )
+        self._lateness = Histogram(
+            "pulsegate_probe_lateness_seconds",
+            "How much later than scheduled probes began.",
+            buckets=LATENESS_BUCKETS_S,
+            registry=registry,
+        )
+        self._reads = Counter(
+            "pulsegate_counters_reads",
+            "Readings of late engines' own counters, by whether they answered.",
+            ["pool", "result"],
+            registry=registry,
+        )
+        self._detected = Counter(
+            "pulsegate_ejections_detected", "Endpoints found unfit for traffic.", ["pool"], registry=registry
+        )
+        self._enforced = Counter(
+            "pulsegate_ejections_enforced", "Endpoints taken out of routing.", ["pool"], registry=registry
+        )
+        self._alerts = Counter("pulsegate_alerts", "Alerts raised.", ["kind"], registry=registry)
+        self._snapshots = Counter("pulsegate_snapshots", "Routing tables handed to the data plane.", registry=registry)
+        self._hot: dict[PoolName, _PoolSeries] = {}
+
+    def render(self) -> bytes:
+        """All series in the Prometheus text format, version 0.0.4."""
+        return generate_latest(self.registry)
+
+    def add(self, collector: Collector) -> None:
+        """Let someone else's series be scraped too."""
+        self.registry.register(collector)
+
+    def saw(self, effect: Effect) -> None:
+        """Count one effect of the board."""
+        match effect:
+            case Transitioned():
+                self._transitions.labels(effect.pool, effect.new.value, effect.reason.value).inc()
+            case Alerted():
+                self._alerted(effect)
+            case SnapshotChanged():
+                self._snapshots.inc()
+            case _:
+                pass
+
+    def watching(self, fleet: Fleet) -> None:
+        """Open the series of new pools, at zero, and remove those of pools that are gone."""
+        pools = {pool.name for pool in fleet.pools}
+        for gone in self._hot.keys() - pools:
+            del self._hot[gone]
+            self._forget(gone)
+        for new in pools - self._hot.keys():
+            self._hot[new] = _PoolSeries(ttft=self._ttft.labels(new), outcomes={})
+            self._detected.labels(new)
+            self._enforced.labels(new)
+
+    def probed(self, report: ProbeReport) -> None:
+        """Count one probe."""
+        result = report.result
+        series = self._hot[report.spec.pool]
+        key = (result.kind, report.outcome)
+        counter = series.outcomes.get(key)
+        if counter is None:
+            counter = self._probes.labels(report.spec.pool, result.kind.value, report.outcome)
+            series.outcomes[key] = counter
+        counter.inc()
+        ttft_s = result.phases.first_token_s
+        if ttft_s is not None and result.kind is ProbeKind.MICRO:
+            series.ttft.observe(ttft_s)
+        self._lateness.observe(report.late_s)
+
+    def counted(self, spec: EndpointSpec, counters: Counters | None) -> None:
+        """Count one reading of counters."""
+        self._reads.labels(spec.pool, "none" if counters is None else "ok").inc()
+
+    def _alerted(self, effect: Alerted) -> None:
+        self._alerts.labels(effect.kind.value).inc()
+        if effect.pool is None:
+            return
+        if effect.kind is AlertKind.EJECTION_DETECTED:
+            self._detected.labels(effect.pool).inc()
+        elif effect.kind is AlertKind.EJECTION_ENFORCED:
+            self._enforced.labels(effect.pool).inc()
+
+    def _forget(self, pool: PoolName) -> None:
+        for metric in (self._transitions, self._probes, self._ttft, self._reads, self._detected, self._enforced):
+            metric.remove_by_labels({"pool": pool})
