@@ -16,7 +16,7 @@ $(SETUP): pyproject.toml constraints.txt scripts/setup.sh
 setup: $(SETUP)  ## make the virtual environment with everything that tests and engines need
 
 run: $(SETUP)    ## two real llama.cpp engines and Pulsegate over them, until Ctrl-C
-	@exec $(BIN)/pulsegate up
+	@exec $(BIN)/pulsegate demo --stay
 
 demo: $(SETUP)   ## freeze one of two engines, watch the verdict change, thaw it
 	@exec $(BIN)/pulsegate demo

@@ -5,7 +5,6 @@ import select
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
