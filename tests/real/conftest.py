@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pulsegate.embedded.weights import Missing, find_llamacpp
-from support.real.vllm import VENV, VllmServer, make_model
+from support.real.vllm import VENV, make_model
 
 
 @pytest.fixture(scope="session")
@@ -19,15 +19,3 @@ def vllm_installed() -> None:
     if not (VENV / "bin/vllm").exists():
         pytest.skip(f"no vLLM in {VENV}: bash scripts/install-vllm.sh build/vllm")
     make_model()
-
-
-@pytest.fixture
-def start_vllm(vllm_installed, request):
-    """Starts servers that are stopped at the end."""
-
-    def start(*options: str) -> VllmServer:
-        server = VllmServer(*options)
-        request.addfinalizer(server.stop)
-        return server
-
-    return start
