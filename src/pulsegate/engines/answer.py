@@ -1,207 +1,151 @@
-"""One HTTP answer out of bytes: head, limits, what is never followed or unpacked. No I/O, no clock.
+"""Listens to one answer to a probe: decides how its bytes are cut into events and when the first token came.
 
-Decides whether an answer is whole, over a limit or not HTTP; what a body means is the listener's business.
+A stream may turn out to be an error, one JSON object, or not what it says; what the events mean is the dialect's.
 """
 
-import re
-from urllib.parse import urlsplit
-
-import httptools
+from collections.abc import Mapping
+from typing import Final
 
 from pulsegate.core.probe import Fault, FaultClass
-from pulsegate.engines.blame import closed_fault, protocol_fault
-from pulsegate.engines.exchange import Flow, Limits, Listener
+from pulsegate.engines.dialect import Dialect, Facts, Framing
+from pulsegate.engines.error_body import SCANNED_BYTES
+from pulsegate.engines.exchange import Flow
+from pulsegate.engines.faults import classify_answer
 from pulsegate.engines.redaction import presentable
+from pulsegate.engines.sse import LineSplitter, SseError, SseParser
 
-_TLS_RECORD = re.compile(rb"[\x14-\x17]\x03")
-_MIN_FINAL_STATUS = 200
-_QUOTE_CHARS = 80
-_BODILESS = frozenset({204, 304})
+_MAX_WHOLE_BYTES: Final = 256 * 1024  # of an answer that was not streamed; one token is far less
+_OK: Final = 200
 
 
 class Answer:
-    """Takes the reads of one connection in turn and tells the listener.
+    """A :class:`Listener` that fills :class:`Facts`.
 
     Attributes:
-        fault: set when the answer is of no use; no further byte is looked at.
-        whole: the body ended properly.
-        stopped: the listener had enough.
-        lingered: the listener said that the token came.
-        keep_alive: whole, and the connection may serve another request.
+        facts: what the answer has said.
+        first_token_s: the stamp of the read that brought the first token.
+        status: of the answer, None before its head.
     """
 
-    def __init__(self, listener: Listener, limits: Limits, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(self, dialect: Dialect, secrets: tuple[str, ...] = ()) -> None:
+        self.facts = Facts(secrets)
+        self.first_token_s: float | None = None
         self.status: int | None = None
-        self.headers: dict[str, str] = {}
-        self.fault: Fault | None = None
-        self.whole = False
-        self.stopped = False
-        self.lingered = False
-        self.keep_alive = False
-        self.bytes_read = 0
-        self._listener = listener
-        self._limits = limits
+        self._dialect = dialect
         self._secrets = secrets
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._head_bytes = 0
-        self._head_done = False
-        self._head_told = False
-        self._body: list[bytes] = []
-        self._body_bytes = 0
-        self._silent_bytes = 0  # read since the last body byte: heads, chunk sizes, trailers
-        self._complete = False
+        self._headers: Mapping[str, str] = {}
+        self._sse: SseParser | None = None
+        self._lines: LineSplitter | None = None
+        self._undecided = False
+        self._events = 0
+        self._body = bytearray()
+
+    def __repr__(self) -> str:
+        return f"Answer({self._dialect.name}, status={self.status}, {self.facts})"
 
     @property
-    def over(self) -> bool:
-        """Nothing more will come of this answer."""
-        return self.whole or self.stopped or self.fault is not None
+    def said(self) -> str:
+        """The body of an answer that was not streamed, as lower-case text."""
+        return self._body.decode("utf-8", "replace").lower()
 
-    def feed(self, data: bytes, at_s: float) -> None:
-        """Take one read, stamped ``at_s``. Raises what the listener raises."""
-        parser = self._parser
-        if parser is None:
-            return
-        self.bytes_read += len(data)
-        trouble = ""
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            trouble = "the server switched protocols"
-        except httptools.HttpParserError as exc:
-            trouble = str(exc) or type(exc).__name__
-        self._check_head_size(len(data))
-        if self._head_done and not self._head_told and self.fault is None:
-            self._tell_head(at_s)
-        if self._body and self.fault is None:
-            self._tell_body(at_s)
-        if self.fault is None and not self.stopped:
-            if self._complete:
-                self._end(at_s)
-            elif trouble:
-                self.fault = self._garbage(data, trouble)
-        if self.over:
-            self.release()
-
-    def eof(self, at_s: float) -> None:
-        """The peer ended the connection: the end of a body without length, a cut for any other."""
-        if self.over:
-            return
-        if self._head_done and self._until_close():
-            self._complete = True
-            self._end(at_s)
-            self.keep_alive = False
-        else:
-            self.fault = closed_fault("the server closed the connection before the answer was whole", self.status)
-        self.release()
-
-    def release(self) -> None:
-        """Let go of the parser, which refers back to this object."""
-        self._parser = None
-
-    # what httptools calls
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which nobody here asked for."""
-        if self._head_done:
-            return
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
-        self._head_bytes += len(name) + len(value)
-        known = self.headers.get(key)
-        self.headers[key] = text if known is None else f"{known}, {text}"
-
-    def on_headers_complete(self) -> None:
-        """The end of a head: an interim one (1xx) is forgotten."""
-        if self._complete or self._parser is None:
-            return
-        status = self._parser.get_status_code()
-        if status < _MIN_FINAL_STATUS:
-            self.headers.clear()
-            return
+    def on_head(self, status: int, headers: Mapping[str, str], at_s: float) -> None:  # noqa: ARG002 - no token yet
+        """Choose how to read the body."""
         self.status = status
-        self._head_done = True
-
-    def on_body(self, data: bytes) -> None:
-        """A piece of the body; pieces of one read are told together."""
-        if not self._complete:
-            self._body.append(data)
-
-    def on_message_begin(self) -> None:
-        """After the end, a second answer that nobody asked for begins."""
-        if self._complete:
-            self.keep_alive = False
-
-    def on_message_complete(self) -> None:
-        """The end of a message, an interim one included."""
-        if self._head_done and not self._complete and self._parser is not None:
-            self._complete = True
-            self.keep_alive = self._parser.should_keep_alive()
-
-    # what they amount to
-
-    def _check_head_size(self, read_bytes: int) -> None:
-        limit = self._limits.header_bytes
-        self._silent_bytes = 0 if self._body else self._silent_bytes + read_bytes
-        if self._head_bytes > limit or (not self._head_done and self.bytes_read > limit):
-            self.fault = protocol_fault(f"the head of the answer is longer than {limit} bytes", self.status)
-        elif self._head_done and self._head_told and self._silent_bytes > limit:
-            self.fault = protocol_fault(f"more than {limit} bytes of chunk sizes or trailers", self.status)
-
-    def _tell_head(self, at_s: float) -> None:
-        self._head_told = True
-        status = self.status or 0
-        self._listener.on_head(status, self.headers, at_s)
-        encoding = self.headers.get("content-encoding", "").strip().lower()
-        coding = self.headers.get("transfer-encoding", "chunked").strip().lower()
-        if 300 <= status < 400:  # noqa: PLR2004 - the class of redirects
-            where = self._quote(_host_of(self.headers.get("location", "")))
-            self.fault = Fault(
-                kind=FaultClass.REDIRECT, detail=f"redirects are not followed; this one leads to {where}", status=status
-            )
-        elif encoding not in ("", "identity"):
-            self.fault = protocol_fault(
-                f"the body is packed ({self._quote(encoding)}) although identity was asked", status
-            )
-        elif coding != "chunked":
-            self.fault = protocol_fault(f"unknown transfer coding ({self._quote(coding)})", status)
-
-    def _tell_body(self, at_s: float) -> None:
-        data = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body.clear()
-        self._body_bytes += len(data)
-        if self._body_bytes > self._limits.body_bytes:
-            self.fault = protocol_fault(f"the body is longer than {self._limits.body_bytes} bytes", self.status)
+        self._headers = headers
+        if status != _OK:
             return
-        flow = self._listener.on_body(data, at_s)
-        if flow is Flow.LINGER:
-            self.lingered = True
-        elif flow is Flow.STOP:
-            self.stopped = True
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "text/event-stream":
+            self._sse = SseParser()
+        elif "ndjson" in kind or kind == "application/jsonl":
+            self._lines = LineSplitter()
+        elif not kind.endswith("json"):
+            self._undecided = True  # some gateways stream as text/plain
 
-    def _end(self, at_s: float) -> None:
-        self.whole = True
-        self._listener.on_end(at_s)
+    def on_body(self, data: bytes, at_s: float) -> Flow:
+        """Read on; LINGER from the first token on, STOP once nothing good can come."""
+        if self._undecided:
+            self._decide(data)
+        try:
+            if self._sse is not None:
+                for event in self._sse.feed(data):
+                    self._event(event.data, event.event)
+            elif self._lines is not None:
+                for line in self._lines.feed(data):
+                    self._line(line)
+            elif not self._keep(data):
+                return Flow.STOP
+        except SseError as exc:
+            self._fail(exc.limit)
+        return self._flow(at_s)
 
-    def _quote(self, text: str) -> str:
-        return presentable(text, self._secrets, _QUOTE_CHARS)
+    def on_end(self, at_s: float) -> None:
+        """Read what was left without its closing line, or the whole of an unstreamed answer."""
+        try:
+            if self._sse is not None:
+                for event in self._sse.finish():
+                    self._event(event.data, event.event)
+            elif self._lines is not None:
+                self._line(self._lines.finish())
+            elif self.status == _OK:
+                self._line(bytes(self._body))
+        except SseError as exc:
+            self._fail(exc.limit)
+        if self.status == _OK and self._events == self.facts.unreadable:
+            kind = self._headers.get("content-type", "without content type")
+            self._fail(f"HTTP 200, {kind}: {self.said or 'not one readable event'}")
+        self._flow(at_s)
 
-    def _until_close(self) -> bool:
-        return (
-            "content-length" not in self.headers
-            and "transfer-encoding" not in self.headers
-            and self.status not in _BODILESS
-        )
+    def fault(self) -> Fault | None:
+        """What the answer amounts to if it is a failure; to be asked when it is over."""
+        if self.status is not None and self.status != _OK and self.facts.fault is None:
+            self.facts.fault = classify_answer(self.status, bytes(self._body), self._headers, self._secrets)
+        return self.facts.fault
 
-    def _garbage(self, data: bytes, trouble: str) -> Fault:
-        if self.status is None and self.bytes_read == len(data) and _TLS_RECORD.match(data):
-            return Fault(kind=FaultClass.TLS, detail="the server speaks TLS: use https://")
-        return protocol_fault(f"not a proper HTTP answer: {trouble}", self.status)
+    def _decide(self, data: bytes) -> None:
+        """By the first bytes: JSON begins with a brace, nothing in an event stream does."""
+        start = data.lstrip()
+        if not start:
+            return
+        self._undecided = False
+        if not start.startswith((b"{", b"[")):
+            self._sse = SseParser()
+        elif self._dialect.framing is Framing.LINES:
+            self._lines = LineSplitter()
 
+    def _event(self, data: str, name: str) -> None:
+        if not data:
+            return
+        self._events += 1
+        self._dialect.read(self.facts, data)
+        if name == "error":
+            self.facts.error(data)
 
-def _host_of(location: str) -> str:
-    """The host of a redirect's target: its path and query may hold secrets."""
-    try:
-        host = urlsplit(location).hostname
-    except ValueError:
-        return "an unreadable address"
-    return host or "the same host"
+    def _line(self, line: bytes) -> None:
+        line = line.strip()
+        if line:
+            self._events += 1
+            self._dialect.read(self.facts, line.decode("utf-8", "replace"))
+
+    def _keep(self, data: bytes) -> bool:
+        """Hold on to a body that is read as a whole; False when it has grown beyond reason."""
+        room = (_MAX_WHOLE_BYTES if self.status == _OK else SCANNED_BYTES) - len(self._body)
+        self._body += data[:room]
+        if len(data) <= room:
+            return True
+        if self.status == _OK:
+            self._fail(f"an answer in one piece of more than {_MAX_WHOLE_BYTES} bytes")
+        return False
+
+    def _fail(self, detail: str) -> None:
+        if self.facts.fault is None:
+            self.facts.fault = Fault(
+                kind=FaultClass.PROTOCOL, detail=presentable(detail, self._secrets), status=self.status
+            )
+
+    def _flow(self, at_s: float) -> Flow:
+        if self.facts.token_seen and self.first_token_s is None:
+            self.first_token_s = at_s
+        if self.facts.fault is not None:
+            return Flow.STOP
+        return Flow.LINGER if self.facts.token_seen or self.facts.done else Flow.CONTINUE

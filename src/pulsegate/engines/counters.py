@@ -6,7 +6,7 @@ parsed line by line.
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,3 +80,20 @@ def _number(digits: bytes) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusReader:
+    """Counters of a server that publishes them as Prometheus text."""
+
+    names: MetricNames
+    where: str = "/metrics"
+
+    def path(self, model: str | None) -> str:  # noqa: ARG002 - one page for all models
+        """Where they are."""
+        return self.where
+
+    def read(self, body: bytes, headers: Mapping[str, str], rank: int | None) -> Counters | None:  # noqa: ARG002
+        """What the page says; None if it holds none of the names."""
+        counters = read_prometheus(body, self.names, rank)
+        return None if counters.progress is None and counters.running is None else counters

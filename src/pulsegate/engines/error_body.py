@@ -49,7 +49,7 @@ def read_error_body(body: bytes) -> ErrorBody:
 def read_error_value(value: object) -> ErrorBody | None:
     """The error that a decoded JSON value holds, None if it holds none."""
     if isinstance(value, str) and value.strip():
-        return ErrorBody(message=value)
+        return read_error_body(value.encode()) if value.lstrip().startswith("{") else ErrorBody(message=value)
     if isinstance(value, list) and value:
         return read_error_value(cast("list[object]", value)[0])
     if isinstance(value, dict):
@@ -107,3 +107,17 @@ def _plain(text: str) -> str:
     if title := _HTML_TITLE.search(text):
         return title[1].strip()
     return _TAG.sub(" ", text).strip() if text.lstrip().startswith("<") else text
+
+
+def declared_error(value: object) -> object | None:
+    """The error that an event of a stream declares to be one; None for everything else, such as pings."""
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, object]", value)
+    if fields.get("error") or fields.get("errors"):
+        return fields
+    if "error" in (fields.get("object"), fields.get("type")):
+        return fields
+    if fields.get("message") and fields.get("code") and not fields.get("choices"):
+        return fields
+    return None
