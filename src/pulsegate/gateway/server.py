@@ -1,6 +1,7 @@
 """One worker's data plane: runs on the event loop that it was opened on."""
 
 import socket
+from contextlib import AbstractAsyncContextManager
 
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.setup import Setup
@@ -13,11 +14,10 @@ class Gateway:
     Usage::
 
         gateway = Gateway(setup, snapshot, sink)
-        await gateway.open(listener)      # an already bound and listening socket
-        gateway.follow(snapshot)          # latest wins, synchronous, takes effect at once
-        gateway.reconfigure(setup)
-        await gateway.drain(timeout_s)    # no new connections; returns when the last request is over or time is up
-        await gateway.close()
+        async with gateway.open(listener):    # an already bound and listening socket; everything is closed at the end
+            gateway.follow(snapshot)          # latest wins, synchronous, takes effect at once
+            gateway.reconfigure(setup)
+            await gateway.drain(timeout_s)    # no new connections; returns when the last request is over or time is up
     """
 
     def __init__(self, setup: Setup, snapshot: Snapshot | None, sink: Sink | None = None) -> None:
@@ -30,8 +30,8 @@ class Gateway:
         self._snapshot = snapshot
         self._sink: Sink = sink or NullSink()
 
-    async def open(self, listener: socket.socket) -> None:
-        """Start to accept. Must be called once, on the running loop."""
+    def open(self, listener: socket.socket) -> AbstractAsyncContextManager[None]:
+        """Accept while the context is entered, once, on the running loop; at its end everything is closed at once."""
         raise NotImplementedError
 
     def follow(self, snapshot: Snapshot) -> None:
@@ -48,10 +48,6 @@ class Gateway:
 
     async def drain(self, timeout_s: float) -> int:
         """Stop accepting, close idle connections, let requests end; returns how many were cut off at the timeout."""
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Close everything at once."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
