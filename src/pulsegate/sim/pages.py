@@ -1,0 +1,181 @@
+"""The pages of each engine that are not generations: health, models, version, what auto-detection looks at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec.json import encode
+
+from pulsegate.sim.engine import Phase, SimEngine
+from pulsegate.sim.metrics import metrics_page
+from pulsegate.sim.request import Request
+from pulsegate.sim.routes import pattern_of
+
+_SICK = frozenset({Phase.DEAD, Phase.LOADING})
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One whole answer."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = ""
+
+
+def page(engine: SimEngine, request: Request) -> Page | None:
+    """The page at this path, None if this engine has none there."""
+    pattern, model = pattern_of(request.path)
+    if pattern in engine.dialect.health and request.method in {"GET", "HEAD"}:
+        return _health(engine, pattern, model)
+    if engine.phase is Phase.LOADING and engine.dialect.name == "llamacpp":
+        return _json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+    if request.path in {"/metrics", "/prometheus/metrics"}:
+        found = metrics_page(engine, request.path)
+        return Page(200, *found) if found is not None else None
+    if request.path == "/v1/models" and engine.dialect.name != "triton":
+        return _json(_models(engine))
+    content = _own(engine).get(request.path)
+    return _json(content) if content is not None else None
+
+
+def _json(content: object, status: int = 200) -> Page:
+    return Page(status, encode(content), "application/json")
+
+
+def _health(engine: SimEngine, pattern: str, model: str | None) -> Page:
+    sick = engine.phase in _SICK
+    match engine.dialect.name:
+        case "vllm":
+            return _json({"server_load": engine.counters.open}) if pattern == "/load" else Page(503 if sick else 200)
+        case "tgi":
+            return _json({"error": "unhealthy", "error_type": "healthcheck"}, 503) if sick else Page(200)
+        case "trtllm":
+            if pattern == "/health_generate":
+                return Page(500 if sick else 200, b"Generation health check OK", "text/plain; charset=utf-8")
+            return Page(503, b"LLM is unavailable. Please check the server logs.", "text/plain") if sick else Page(200)
+        case "triton":
+            ready = not sick and (model is None or model == engine.config.model)
+            return Page(200 if ready or pattern == "/v2/health/live" else 400)
+        case "llamacpp":
+            if engine.phase is Phase.LOADING:
+                return _json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+            return _json({"status": "ok"})
+        case "ollama":
+            return Page(200, b"Ollama is running", "text/plain; charset=utf-8")
+        case "lmdeploy":
+            return _lmdeploy_health(engine)
+        case _:
+            return Page(503 if sick else 200)
+
+
+def _lmdeploy_health(engine: SimEngine) -> Page:
+    status = {Phase.LOADING: "initializing", Phase.ASLEEP: "sleeping", Phase.DEAD: "unhealthy"}
+    name = status.get(engine.phase, "healthy")
+    return _json({"status": name, "message": name}, 503 if name in {"initializing", "unhealthy"} else 200)
+
+
+def _models(engine: SimEngine) -> dict[str, object]:
+    model = engine.config.model
+    entry: dict[str, object] = {
+        "id": model,
+        "object": "model",
+        "created": engine.unix_time(),
+        "owned_by": _OWNERS.get(engine.dialect.name, "system"),
+    }
+    if engine.dialect.name in {"vllm", "sglang"}:
+        entry |= {"root": f"/models/{model}", "parent": None, "max_model_len": engine.load.max_model_len}
+    listing: dict[str, object] = {"object": "list", "data": [entry]}
+    if engine.dialect.name == "llamacpp":
+        entry["meta"] = {"vocab_type": 2, "n_vocab": 49152, "n_ctx_train": engine.load.max_model_len}
+        listing["models"] = [{"name": model, "model": model, "type": "model", "details": {"format": "gguf"}}]
+    return listing
+
+
+_OWNERS: Mapping[str, str] = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "tgi": "huggingface",
+    "trtllm": "tensorrt_llm",
+    "llamacpp": "llamacpp",
+    "ollama": "library",
+    "lmdeploy": "lmdeploy",
+}
+
+
+def _own(engine: SimEngine) -> dict[str, object]:
+    """The pages that only this engine has, by path."""
+    model, load, name = engine.config.model, engine.load, engine.dialect.name
+    asleep = engine.phase is Phase.ASLEEP
+    match name:
+        case "vllm":
+            return {"/version": {"version": "0.32.0"}, "/is_sleeping": {"is_sleeping": asleep}}
+        case "sglang":
+            info = {"model_path": f"/models/{model}", "tokenizer_path": f"/models/{model}", "is_generation": True}
+            server = {"version": "0.5.6", "model_path": f"/models/{model}", "dp_size": len(engine.ranks)}
+            return {"/get_model_info": info, "/model_info": info, "/get_server_info": server, "/server_info": server}
+        case "tgi":
+            return {"/info": _tgi_info(engine)}
+        case "trtllm":
+            return {"/version": {"version": "1.2.0"}}
+        case "triton":
+            return _triton_pages(engine)
+        case "llamacpp":
+            slots = [
+                {"id": n, "n_ctx": 4096, "is_processing": n < engine.ranks[0].slots.taken} for n in range(load.slots)
+            ]
+            props = {"total_slots": load.slots, "model_alias": model, "model_path": f"/models/{model}.gguf"}
+            settings = {"n_ctx": load.max_model_len, "params": {"temperature": 0.8}}
+            return {
+                "/props": {
+                    "default_generation_settings": settings,
+                    **props,
+                    "is_sleeping": asleep,
+                    "build_info": "b0-sim",
+                },
+                "/slots": slots,
+            }
+        case "ollama":
+            details = {"format": "gguf", "family": "llama", "parameter_size": "135M", "quantization_level": "Q4_0"}
+            entry = {"name": model, "model": model, "size": 96_576_768, "digest": "0" * 64, "details": details}
+            return {
+                "/api/tags": {"models": [entry]},
+                "/api/ps": {"models": [entry]},
+                "/api/version": {"version": "0.12.6"},
+            }
+        case "lmdeploy":
+            return {"/is_sleeping": {"is_sleeping": asleep}}
+        case _:
+            return {}
+
+
+def _tgi_info(engine: SimEngine) -> dict[str, object]:
+    return {
+        "model_id": engine.config.model,
+        "model_sha": None,
+        "max_concurrent_requests": engine.load.slots,
+        "max_input_tokens": engine.load.max_model_len - 1,
+        "max_total_tokens": engine.load.max_model_len,
+        "router": "text-generation-router",
+        "version": "3.3.6",
+        "sha": None,
+        "docker_label": None,
+    }
+
+
+def _triton_pages(engine: SimEngine) -> dict[str, object]:
+    model = engine.config.model
+    return {
+        "/v2": {
+            "name": "triton",
+            "version": "2.58.0",
+            "extensions": ["classification", "sequence", "model_repository"],
+        },
+        "/v2/repository/index": [{"name": model, "version": "1", "state": "READY"}],
+        f"/v2/models/{model}": {
+            "name": model,
+            "versions": ["1"],
+            "platform": "tensorrtllm",
+            "inputs": [],
+            "outputs": [],
+        },
+    }
