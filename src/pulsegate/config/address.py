@@ -129,6 +129,8 @@ def _http_url(text: str, also: str) -> HttpUrl:
         raise rejected(found, f"use http:// or https://{also}")
     if not text[scheme.end() :].startswith("//"):
         raise rejected(f"lacks the // after {scheme[1]}:", f"write {scheme[1]}://host:port")
+    if re.match(r"//[0-9A-Fa-f]*:[0-9A-Fa-f]*:", text[scheme.end() :]):
+        raise rejected("has an IPv6 address without brackets", "write for example http://[::1]:8000")
     try:
         parts = urlsplit(text)
         port = parts.port

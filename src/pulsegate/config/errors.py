@@ -57,5 +57,5 @@ class ConfigErrors(ConfigError):  # noqa: N818 - it is many
     """Everything that is wrong with one file, in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems), key=lambda problem: (problem.line, problem.column, problem.key)))
+        self.problems = tuple(sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column)))
         super().__init__("\n".join(str(problem) for problem in self.problems))

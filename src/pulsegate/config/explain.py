@@ -47,6 +47,8 @@ def _problem(detail: ErrorDetails, path: KeyPath, document: Document) -> Problem
         return _unknown_key(path, document)
     if kind == "missing":
         return document.problem(path, f"`{path[-1]}` is missing", _example(path))
+    if path in document.nothing:
+        return document.problem(path, "has no value", "give it one, or remove the key")
     message, fix = detail["msg"], None
     if kind == "rejected":
         message, fix = str(context["message"]), cast("str | None", context["fix"])
@@ -69,7 +71,13 @@ def _unknown_key(path: KeyPath, document: Document) -> Problem:
 
 
 def _example(path: KeyPath) -> str | None:
-    return {"url": "write url: http://host:port", "name": "write name: <public model name>"}.get(str(path[-1]))
+    return {
+        "url": "write url: http://host:port",
+        "base_url": "write base_url: https://host/v1",
+        "name": "write name: and the name that clients ask for",
+        "cert_file": "add it: a certificate needs its key",
+        "key_file": "add it: a certificate needs its key",
+    }.get(str(path[-1]))
 
 
 def _limit(value: object, path: KeyPath) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pulsegate.config import document, explain, rules, thresholds
+from pulsegate.config import combinations, document, explain, rules, thresholds
 from pulsegate.config.errors import ConfigErrors, Problem
 from pulsegate.config.models import ModelSection
 from pulsegate.config.policies import EJECTION, PROBE
@@ -16,6 +16,7 @@ from pulsegate.core.fleet import EjectionPolicy, Fleet, PoolSpec, ProbePolicy, R
 from pulsegate.core.ids import PoolName
 
 MAX_FILE_BYTES = 16 * 2**20
+_RULES = (combinations.problems, rules.problems, thresholds.problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def parse(raw: bytes, path: Path, environ: Mapping[str, str]) -> Config:
         ConfigErrors: with every problem of the file.
     """
     parsed = document.parse(raw, str(path), environ)
-    found: list[Problem] = [*parsed.problems, *rules.problems(parsed), *thresholds.problems(parsed)]
+    found: list[Problem] = [*parsed.problems, *(problem for problems in _RULES for problem in problems(parsed))]
     try:
         settings = FileSection.model_validate(parsed.data, context={"directory": path.parent})
     except ValidationError as exc:

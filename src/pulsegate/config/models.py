@@ -1,10 +1,9 @@
 """The section ``models``: public model names, the endpoints behind them, and the fallbacks."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Self, cast
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pulsegate.config.address import EndpointUrl
 from pulsegate.config.policies import EjectionSection, ProbeSection
@@ -43,16 +42,8 @@ class EndpointSection(Section):
     headers: Headers = ()
     tls: ServerTls | None = None
     data_parallel: Annotated[Whole, Field(ge=1, le=_MAX_RANKS)] = 1
-    weight: Annotated[Whole, Field(ge=1, le=1000)] = 100
+    weight: Annotated[Whole, Field(ge=1, le=100)] = 100
     max_inflight: Annotated[Whole, Field(ge=1)] | None = None
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        if self.tls is not None and not self.url.is_tls:
-            raise rejected("has `tls` beside a `url` without TLS", "write https:// or remove `tls`")
-        if self.api_key is not None and any(name.lower() == "authorization" for name, _ in self.headers):
-            raise rejected("has both `api_key` and a header Authorization", "keep one of them")
-        return self
 
     def specs(self, pool: PoolName) -> tuple[EndpointSpec, ...]:
         """One specification per rank; a server without data parallelism has one."""
@@ -96,25 +87,3 @@ class ModelSection(Section):
     expect: Pattern | None = None
     ttft_deadline_s: Seconds | None = Field(default=None, alias="ttft_deadline")
     priority: Lane = "normal"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _pool_or_provider(cls, value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        section = cast("Mapping[str, object]", value)
-        if "endpoints" in section and "provider" in section:
-            raise rejected(
-                "has both `endpoints` and `provider`", "make two models, and name one a fallback of the other"
-            )
-        if "endpoints" not in section and "provider" not in section:
-            raise rejected("has neither `endpoints` nor `provider`", "list the URLs of its servers under `endpoints`")
-        return section
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        if self.model is not None and self.provider is None:
-            raise rejected("has `model` without `provider`", "set `model` on the endpoints")
-        if self.expect is not None and self.probe.expect is not None:
-            raise rejected("has both `expect` and `probe.expect`", "keep one of them")
-        return self

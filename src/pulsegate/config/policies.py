@@ -6,7 +6,7 @@ Defaults are those of the core's policies; a section knows which of its keys the
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from pulsegate.config.section import Pattern, Section
 from pulsegate.config.units import Percent, Seconds, Share, Whole, rejected
@@ -14,6 +14,7 @@ from pulsegate.core.fleet import EjectionPolicy, ProbePolicy
 
 PROBE = ProbePolicy()
 EJECTION = EjectionPolicy()
+MIN_FROZEN_AFTER_S = 0.5
 
 Count = Annotated[Whole, Field(ge=1, le=1000)]
 
@@ -22,6 +23,12 @@ def _ttft_mode(value: object) -> object:
     if value not in ("absolute", "auto"):
         raise rejected("is not one of the choices", "choose from absolute, auto")
     return value == "auto"
+
+
+def _two_readings(value: float) -> float:
+    if value < MIN_FROZEN_AFTER_S:
+        raise rejected("is too short: counters are read half a second apart", "write at least 500ms")
+    return value
 
 
 class ProbeSection(Section):
@@ -39,13 +46,26 @@ class ProbeSection(Section):
     deep_timeout_s: Seconds = Field(default=PROBE.deep_timeout_s, alias="deep_timeout")
     busy_interval_s: Seconds = Field(default=PROBE.busy_interval_s, alias="busy_interval")
     auto_ttft: Annotated[bool, BeforeValidator(_ttft_mode)] = Field(default=PROBE.auto_ttft, alias="ttft")
-    frozen_after_s: Seconds = Field(default=PROBE.frozen_after_s, alias="frozen_after")
+    frozen_after_s: Annotated[Seconds, AfterValidator(_two_readings)] = Field(
+        default=PROBE.frozen_after_s, alias="frozen_after"
+    )
     lag_share: Annotated[Share, Field(gt=0)] = Field(default=PROBE.lag_share, alias="max_lag")
     expect: Pattern | None = PROBE.expect
 
     def over(self, base: ProbePolicy) -> ProbePolicy:
-        """That policy with what the operator set here."""
-        return replace(base, **self.model_dump(exclude_unset=True))
+        """That policy with what the operator set here.
+
+        Who probes rarely or waits long need not say so twice: what is left at ``base`` stretches with it.
+        """
+        policy = replace(base, **self.model_dump(exclude_unset=True))
+        if "busy_interval_s" not in self.model_fields_set:
+            policy = replace(policy, busy_interval_s=max(policy.busy_interval_s, policy.interval_s))
+        if "deep_timeout_s" not in self.model_fields_set:
+            policy = replace(policy, deep_timeout_s=max(policy.deep_timeout_s, 2 * policy.timeout_s))
+        if "deep_interval_s" not in self.model_fields_set:
+            longest = max(policy.deep_interval_s, policy.interval_s, 2 * policy.deep_timeout_s)
+            policy = replace(policy, deep_interval_s=longest)
+        return policy
 
 
 class EjectionSection(Section):

@@ -1,4 +1,4 @@
-"""What holds between keys: names that are unique, names that exist, thresholds in order.
+"""What holds between sections: names that are unique, names that exist, thresholds in order.
 
 The rules look at the raw data, whatever else is wrong with it, so that all problems are reported at once. Values that
 cannot be read are left to the schema to complain about.
@@ -6,38 +6,29 @@ cannot be read are left to the schema to complain about.
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import cast
 
 from pydantic_core import PydanticCustomError
 
-from pulsegate.config.address import HttpUrl, Listen, endpoint_url, listen
+from pulsegate.config import raw
+from pulsegate.config.address import Listen, endpoint_url, listen
 from pulsegate.config.document import Document
 from pulsegate.config.errors import KeyPath, Problem
+from pulsegate.config.raw import Placed
 from pulsegate.config.services import AdminSection, GatewaySection
-
-Items = list[tuple[KeyPath, Mapping[str, object]]]
 
 
 def problems(document: Document) -> Iterator[Problem]:
-    """Everything that is wrong between keys."""
-    root = cast("Mapping[str, object]", document.data)
-    models, providers = _mappings(root.get("models"), ("models",)), _mappings(root.get("providers"), ("providers",))
+    """Everything that is wrong between sections."""
+    models, providers = raw.mappings(document.data, "models"), raw.mappings(document.data, "providers")
     yield from _unique_names(document, models)
     yield from _unique_names(document, providers)
     yield from _endpoints(document, models)
     yield from _fallbacks(document, models)
     yield from _providers(document, models, providers)
-    yield from _listeners(document, root)
+    yield from _listeners(document)
 
 
-def _mappings(value: object, path: KeyPath) -> Items:
-    if not isinstance(value, list):
-        return []
-    items = enumerate(cast("list[object]", value))
-    return [((*path, index), cast("Mapping[str, object]", item)) for index, item in items if isinstance(item, dict)]
-
-
-def _unique_names(document: Document, items: Items) -> Iterator[Problem]:
+def _unique_names(document: Document, items: list[Placed]) -> Iterator[Problem]:
     first: dict[str, KeyPath] = {}
     for path, item in items:
         name = item.get("name")
@@ -49,49 +40,39 @@ def _unique_names(document: Document, items: Items) -> Iterator[Problem]:
         first.setdefault(name, path)
 
 
-def _endpoints(document: Document, models: Items) -> Iterator[Problem]:
+def _endpoints(document: Document, models: list[Placed]) -> Iterator[Problem]:
     ids: dict[str, KeyPath] = {}
     servers: dict[tuple[str, object], KeyPath] = {}
-    for path, item in models:
-        for at, url, endpoint in _endpoint_items(item, path):
-            server = (url.text, endpoint.get("model"))
-            given = endpoint.get("id")
-            name = given if isinstance(given, str) else url.default_id
-            if server in servers:
-                line = document.line_of(servers[server])
-                yield document.problem(at, f"{url.text} is listed already, on line {line}", "remove one of them")
-            elif name in ids:
-                line = document.line_of(ids[name])
-                fix = f"give one of them another `id`, e.g. id: {name}-2"
-                yield document.problem(at, f"the endpoint id `{name}` is taken, on line {line}", fix)
-            servers.setdefault(server, at)
-            ids.setdefault(name, at)
-
-
-def _endpoint_items(
-    model: Mapping[str, object], path: KeyPath
-) -> Iterator[tuple[KeyPath, HttpUrl, Mapping[str, object]]]:
-    listed = model.get("endpoints")
-    for index, item in enumerate(cast("list[object]", listed) if isinstance(listed, list) else []):
-        at = (*path, "endpoints", index)
-        endpoint: Mapping[str, object] = cast("Mapping[str, object]", item) if isinstance(item, dict) else {"url": item}
+    for path, endpoint in raw.endpoints(models):
+        key = "url" if "url" in endpoint else ""
+        at = (*path, key) if key else path
         try:
-            url = endpoint_url(endpoint.get("url"))
+            url = endpoint_url(endpoint.get(key))
         except PydanticCustomError:
             continue
-        yield ((*at, "url") if isinstance(item, dict) else at), url, endpoint
+        server = (url.text, endpoint.get("model"))
+        name = str(endpoint.get("id") or url.default_id)
+        if server in servers:
+            line = document.line_of(servers[server])
+            yield document.problem(at, f"this server is listed already, on line {line}", "remove one of them")
+        elif name in ids:
+            line = document.line_of(ids[name])
+            fix = f"give one of them another `id`, e.g. id: {name}-2"
+            where = (*path, "id") if "id" in endpoint else at
+            yield document.problem(where, f"the endpoint id `{name}` is taken, on line {line}", fix)
+        servers.setdefault(server, at)
+        ids.setdefault(name, at)
 
 
-def _fallbacks(document: Document, models: Items) -> Iterator[Problem]:
+def _fallbacks(document: Document, models: list[Placed]) -> Iterator[Problem]:
     graph: dict[str, list[str]] = {}
     places: dict[tuple[str, str], KeyPath] = {}
     for path, item in models:
-        name, listed = item.get("name"), item.get("fallbacks")
+        name = item.get("name")
         if not isinstance(name, str) or name in graph:
             continue
-        targets = cast("list[object]", listed) if isinstance(listed, list) else []
         graph[name] = []
-        for index, target in enumerate(targets):
+        for index, target in enumerate(raw.items(item, "fallbacks")):
             if isinstance(target, str) and target not in graph[name]:
                 graph[name].append(target)
                 places[name, target] = (*path, "fallbacks", index)
@@ -128,7 +109,7 @@ def _cycles(graph: Mapping[str, list[str]]) -> Iterator[tuple[str, ...]]:
                 pending.extend((target, False) for target in reversed(graph[name]))
 
 
-def _providers(document: Document, models: Items, providers: Items) -> Iterator[Problem]:
+def _providers(document: Document, models: list[Placed], providers: list[Placed]) -> Iterator[Problem]:
     known = [name for _, item in providers if isinstance(name := item.get("name"), str)]
     for path, item in models:
         wanted = item.get("provider")
@@ -144,14 +125,13 @@ def _nearest(name: str, known: list[str], otherwise: str | None = None) -> str |
     return otherwise or (f"known are {', '.join(known[:10])}" if known else None)
 
 
-def _listeners(document: Document, root: Mapping[str, object]) -> Iterator[Problem]:
+def _listeners(document: Document) -> Iterator[Problem]:
     defaults = {"gateway": GatewaySection().listen, "admin": AdminSection().listen}
     found: dict[str, Listen] = {}
     for name, default in defaults.items():
-        section = root.get(name)
-        address = cast("Mapping[str, object]", section).get("listen") if isinstance(section, dict) else None
+        section = raw.mapping(document.data, name)
         try:
-            found[name] = default if address is None else listen(address)
+            found[name] = listen(section["listen"]) if "listen" in section else default
         except PydanticCustomError:
             return
     gateway, admin = found["gateway"], found["admin"]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationInfo,
-    model_validator,
 )
 
 from pulsegate.config.units import Switch, rejected
@@ -136,11 +135,3 @@ class ServerTls(Section):
     key_file: ExistingFile | None = None
     server_name: Text | None = None
     verify: Switch = True
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise rejected("needs `cert_file` and `key_file` together")
-        if not self.verify and self.ca_file is not None:
-            raise rejected("has `verify: false` beside `ca_file`, which is then not looked at", "remove one of them")
-        return self

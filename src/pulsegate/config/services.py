@@ -2,10 +2,10 @@
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from pulsegate.config.address import Listen, ListenAddress, ProviderUrl
 from pulsegate.config.environment import FromEnvironment
@@ -70,12 +70,6 @@ class ProviderSection(Section):
     headers: Headers = ()
     tls: ServerTls | None = None
 
-    @model_validator(mode="after")
-    def _one_way_to_give_keys(self) -> Self:
-        if self.api_key is not None and self.api_keys:
-            raise rejected("has both `api_key` and `api_keys`", "keep one of them")
-        return self
-
 
 class Window(StrEnum):
     """When the cost limit begins anew."""
@@ -102,7 +96,7 @@ def _money(value: object) -> object:
 def _time_zone(value: str) -> str:
     try:
         ZoneInfo(value)
-    except (ValueError, OSError) as exc:
+    except (KeyError, ValueError, OSError) as exc:
         raise rejected("is not a time zone that is known here", "write for example Asia/Shanghai or UTC") from exc
     return value
 

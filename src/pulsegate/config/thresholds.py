@@ -1,14 +1,16 @@
 """Which thresholds must come before which, for the file as a whole and for each model with its overrides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
 from pydantic import ValidationError
 
+from pulsegate.config import raw
 from pulsegate.config.document import Document
 from pulsegate.config.errors import KeyPath, Problem
 from pulsegate.config.policies import EJECTION, PROBE, EjectionSection, ProbeSection
+from pulsegate.config.raw import Raw
 from pulsegate.config.units import show_seconds
 from pulsegate.core.fleet import EjectionPolicy, ProbePolicy
 
@@ -40,33 +42,29 @@ _Layers = list[tuple[KeyPath, frozenset[str]]]
 
 def problems(document: Document) -> Iterator[Problem]:
     """Thresholds in the wrong order. A model is looked at only where it overrides something."""
-    root = cast("Mapping[str, object]", document.data)
-    yield from _walk(document, root, "probe")
-    yield from _walk(document, root, "ejection")
+    yield from _walk(document, "probe")
+    yield from _walk(document, "ejection")
 
 
-def _walk(document: Document, root: Mapping[str, object], name: str) -> Iterator[Problem]:
-    base = _section(root, name)
+def _walk(document: Document, name: str) -> Iterator[Problem]:
+    base = _section(document.data, name)
     if base is None:
         return
     policy = base.over(PROBE) if isinstance(base, ProbeSection) else base.over(EJECTION)
     layers: _Layers = [((name,), _set_keys(base))]
     known_wrong = set(_wrong(policy))
     yield from (_problem(document, order, policy, layers) for order in _ordered(known_wrong))
-    models = root.get("models")
-    for index, model in enumerate(cast("list[object]", models) if isinstance(models, list) else []):
-        if not isinstance(model, dict) or name not in model:
-            continue
-        section = _section(cast("Mapping[str, object]", model), name)
+    for path, model in raw.mappings(document.data, "models"):
+        section = _section(model, name) if name in model else None
         if section is None:
             continue
         own = _over(section, policy)
-        own_layers: _Layers = [*layers, (("models", index, name), _set_keys(section))]
+        own_layers: _Layers = [*layers, ((*path, name), _set_keys(section))]
         wrong = set(_wrong(own)) - known_wrong
         yield from (_problem(document, order, own, own_layers) for order in _ordered(wrong))
 
 
-def _section(holder: Mapping[str, object], name: str) -> ProbeSection | EjectionSection | None:
+def _section(holder: Raw, name: str) -> ProbeSection | EjectionSection | None:
     """The section, or None if the schema has complaints about it."""
     kind = ProbeSection if name == "probe" else EjectionSection
     try:

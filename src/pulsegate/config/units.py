@@ -5,6 +5,7 @@ what is wrong without repeating the value, which may be a secret; the caller sho
 """
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
@@ -33,7 +34,7 @@ def rejected(message: str, fix: str | None = None) -> PydanticCustomError:
 
 def seconds(value: object) -> float:
     """``1.5s``, ``200ms``, ``2m``, ``1h``, ``1h30m`` in seconds."""
-    text = _text_with_unit(value, "3s, 200ms, 2m or 1h", units=("s", "ms"))
+    text = _text_with_unit(value, "3s, 200ms, 2m or 1h", lambda bare: f"write {bare}s or {bare}ms")
     if not _DURATION.fullmatch(text):
         raise rejected("is not a duration", "write it with its unit: 3s, 200ms, 2m or 1h")
     total = sum((Decimal(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(text)), Decimal(0))
@@ -46,7 +47,7 @@ def seconds(value: object) -> float:
 
 def size_bytes(value: object) -> int:
     """``32MiB``, ``500 kB`` in bytes."""
-    text = _text_with_unit(value, "32MiB or 512KiB", units=("MiB", "KiB"))
+    text = _text_with_unit(value, "32MiB or 512KiB", lambda bare: f"write {bare}B, or for example 32MiB")
     match = _SIZE.fullmatch(text)
     if match is None:
         raise rejected("is not a size", "write it with its unit: 32MiB or 512KiB")
@@ -62,7 +63,7 @@ def size_bytes(value: object) -> int:
 
 def percent(value: object) -> float:
     """``50%`` as a share of one."""
-    text = _text_with_unit(value, "50%", units=("%",))
+    text = _text_with_unit(value, "50%", _with_percent_sign)
     if not text.endswith("%") or not _NUMBER.fullmatch(text[:-1].rstrip()):
         raise rejected("is not a share", "write a percentage: 50%")
     share = float(Decimal(text[:-1].rstrip()) / 100)
@@ -113,15 +114,18 @@ def _choices(words: list[str], nearest: str | None) -> str:
     return f"did you mean `{nearest}`? {known}" if nearest else known
 
 
-def _text_with_unit(value: object, examples: str, units: tuple[str, ...]) -> str:
+def _with_percent_sign(bare: str) -> str:
+    as_share = f"{float(Decimal(bare) * 100):g}%"
+    return f"write {bare}%" if abs(Decimal(bare)) > 1 else f"write {as_share}"
+
+
+def _text_with_unit(value: object, examples: str, mend: Callable[[str], str]) -> str:
     if isinstance(value, bool) or value is None or not isinstance(value, (str, int, float)):
         raise rejected("needs a number with a unit", f"write for example {examples}")
     text = str(value)
     if _NUMBER.fullmatch(text):
-        meant = " or ".join(f"{text}{unit}" for unit in units)
-        raise rejected(
-            "has no unit", f"write {meant}" if not isinstance(value, FromEnvironment) else f"write {examples}"
-        )
+        is_shown = not isinstance(value, FromEnvironment)
+        raise rejected("has no unit", mend(text) if is_shown else f"write for example {examples}")
     return text
 
 
