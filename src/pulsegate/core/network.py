@@ -14,58 +14,55 @@ MIN_ENDPOINTS = 4
 class NetworkWatch:
     """Who failed to connect when. Only endpoints that were reached before count: the others may still be starting."""
 
-    __slots__ = ("_failed", "_reached", "_spent", "suspect_since")
+    __slots__ = ("_failing", "_reached", "suspect_since")
 
     def __init__(self) -> None:
         self._reached: set[EndpointId] = set()
-        self._failed: dict[EndpointId, float] = {}
-        self._spent = False
+        self._failing: dict[EndpointId, float] = {}  # since when
         self.suspect_since: float | None = None
 
     def connected(self, endpoint: EndpointId) -> None:
         """Something came back, be it an error."""
         self._reached.add(endpoint)
-        self._failed.pop(endpoint, None)
+        self._failing.pop(endpoint, None)
 
     def failed(self, endpoint: EndpointId, at: float) -> None:
         """No connection came about."""
         if endpoint in self._reached:
-            self._failed[endpoint] = at
+            self._failing.setdefault(endpoint, at)
 
     def keep_only(self, endpoints: Iterable[EndpointId]) -> None:
         """The configuration changed: forget all others."""
         kept = set(endpoints)
         self._reached &= kept
-        self._failed = {endpoint: at for endpoint, at in self._failed.items() if endpoint in kept}
+        self._failing = {endpoint: at for endpoint, at in self._failing.items() if endpoint in kept}
 
     @property
     def quiet(self) -> bool:
-        """Nobody failed and nothing is suspected: there is nothing to look at."""
-        return not self._failed and self.suspect_since is None and not self._spent
+        """Nobody fails and nothing is suspected: there is nothing to look at."""
+        return not self._failing and self.suspect_since is None
+
+    @property
+    def share(self) -> str:
+        """How many of those that were reached before cannot be connected to, for a log line."""
+        return f"{len(self._failing)} of {len(self._reached)} endpoints cannot be connected to"
 
     def look(self, at: float, window_s: float, windows: int) -> bool | None:
         """True: became suspect now; False: is no longer; None: as before.
 
-        A suspicion that lasted ``windows`` windows is spent: what is then still down is down. It can rise again only
-        after the share has fallen in between.
+        It becomes suspect when more than half *began* to fail within one window: endpoints that died one by one are
+        dead. It ends when half can be connected to again, or after so many windows: what is then still down is down.
         """
-        most = self._most_failed(at, window_s)
-        if self.suspect_since is None:
-            self._spent = self._spent and most
-            if most and not self._spent and windows > 0:
-                self.suspect_since = at
-                return True
-            return None
-        expired = at - self.suspect_since >= windows * window_s - 1e-9
-        if most and not expired:
-            return None
-        self._spent = most
-        self.suspect_since = None
-        return False
-
-    def _most_failed(self, at: float, window_s: float) -> bool:
-        reached = len(self._reached)
-        if reached < MIN_ENDPOINTS or 2 * len(self._failed) <= reached:
+        most = len(self._reached) >= MIN_ENDPOINTS and 2 * len(self._failing) > len(self._reached)
+        if self.suspect_since is not None:
+            if most and at - self.suspect_since < windows * window_s - 1e-9:
+                return None
+            self.suspect_since = None
             return False
-        lately = sum(1 for failed_at in self._failed.values() if at - failed_at <= window_s)
-        return 2 * lately > reached
+        if not most or windows < 1:
+            return None
+        began = sum(1 for since in self._failing.values() if at - since <= window_s)
+        if 2 * began <= len(self._reached):
+            return None
+        self.suspect_since = at
+        return True
