@@ -1,6 +1,6 @@
 """A private CA and the certificates of a test run, made on the spot."""
 
-import datetime
+import datetime as dt
 import ipaddress
 import ssl
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-_EPOCH = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-_FAR = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+_FAR = dt.datetime(2099, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Authority:
     ) -> Pair:
         """A certificate for these addresses and hosts; an expired one ended in 2020."""
         key = ec.generate_private_key(ec.SECP256R1())
-        until = _EPOCH + datetime.timedelta(days=30) if expired else _FAR
+        until = _EPOCH + dt.timedelta(days=30) if expired else _FAR
         names = [*(x509.DNSName(host) for host in hosts), *(x509.IPAddress(ipaddress.ip_address(a)) for a in addresses)]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         cert = (
@@ -77,7 +77,7 @@ class Authority:
         return pair
 
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime.datetime
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, until: dt.datetime
     ) -> x509.CertificateBuilder:
         return (
             x509.CertificateBuilder()

@@ -23,6 +23,7 @@ class Ear:
         self._decide = decide
 
     def on_head(self, status: int, headers: Mapping[str, str], at_s: float) -> None:
+        assert at_s >= 0
         assert self.ended_at_s is None
         self.heads.append((status, headers))
 
