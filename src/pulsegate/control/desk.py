@@ -1,12 +1,14 @@
 """What may be asked of a running control process, and what an operator may tell it: the port of admin surfaces."""
 
+from collections.abc import Iterator
+
 from pulsegate.control.clock import wall_time_of
 from pulsegate.control.ports import Clock
 from pulsegate.control.prober import Prober
 from pulsegate.control.readiness import ReadinessReport, readiness_of
 from pulsegate.core.board import Board
 from pulsegate.core.events import DrainAsked
-from pulsegate.core.fleet import EndpointSpec, Fleet
+from pulsegate.core.fleet import EndpointSpec
 from pulsegate.core.ids import EndpointId
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.core.status import EndpointStatus
@@ -20,11 +22,6 @@ class Desk:
         self._prober = prober
         self._clock = clock
         self._began = clock.now()
-        self._specs: dict[EndpointId, EndpointSpec] = {}
-
-    def watching(self, fleet: Fleet) -> None:
-        """These endpoints can be asked about from now on."""
-        self._specs = {spec.id: spec for pool in fleet.pools for spec in pool.endpoints}
 
     @property
     def snapshot(self) -> Snapshot:
@@ -33,15 +30,22 @@ class Desk:
 
     def ids(self) -> tuple[EndpointId, ...]:
         """All endpoints, in the order of the configuration."""
-        return tuple(self._specs)
+        return tuple(self._prober.specs)
 
     def spec(self, endpoint: str) -> EndpointSpec | None:
         """What is configured for this endpoint; None if it is not known. Holds secrets: never show it whole."""
-        return self._specs.get(EndpointId(endpoint))
+        return self._prober.specs.get(EndpointId(endpoint))
 
     def status(self, endpoint: EndpointId) -> EndpointStatus | None:
         """What is known of this endpoint; None if it is not known."""
         return self._board.status(endpoint)
+
+    def statuses(self) -> Iterator[EndpointStatus]:
+        """Every endpoint in the order of the configuration, each as it is when it is reached."""
+        for endpoint in self.ids():
+            status = self._board.status(endpoint)
+            if status is not None:  # it may have been removed meanwhile
+                yield status
 
     def drain(self, endpoint: EndpointId, *, drain: bool) -> None:
         """Take an endpoint out of routing, or give it back."""

@@ -6,7 +6,7 @@ decided in the core; here is only asyncio.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from pulsegate.core.events import (
     SnapshotChanged,
     Tick,
 )
-from pulsegate.core.fleet import Fleet
+from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.ids import EndpointId
 from pulsegate.core.probe import Counters, Ending, Fault, FaultClass, Phases, ProbeAsk, ProbeResult
 from pulsegate.core.status import DueProbe
@@ -58,6 +58,7 @@ class Prober:
         self._timers = timers
         self._lag = lag
         self._watches: dict[EndpointId, Watch] = {}
+        self._specs: dict[EndpointId, EndpointSpec] = {}
         self._group: asyncio.TaskGroup | None = None
         self._timer: Cancellable | None = None
         self._timer_at = 0.0
@@ -78,19 +79,28 @@ class Prober:
                 await self._close(watch)
             self._watches.clear()
 
+    @property
+    def specs(self) -> Mapping[EndpointId, EndpointSpec]:
+        """What is watched, in the order of the configuration. Holds secrets."""
+        return self._specs
+
     def change(self, fleet: Fleet) -> None:
-        """Watch this fleet from now on. Endpoints whose spec did not change keep their engine and their probe."""
+        """Watch this fleet from now on. Endpoints whose spec did not change keep their engine and their probe.
+
+        Raises:
+            ValueError: an endpoint cannot be opened; nothing has changed then.
+        """
         now = self._clock.now()
         specs = {spec.id: spec for pool in fleet.pools for spec in pool.endpoints}
-        for endpoint, watch in list(self._watches.items()):
-            if specs.get(endpoint) != watch.spec:
-                del self._watches[endpoint]
-                if watch.flight is not None:
-                    self._board.give_back(endpoint, now)
-                self._spawn(self._dismiss(watch))
-        for spec in specs.values():
-            if spec.id not in self._watches:
-                self._watches[spec.id] = Watch(spec, self._open_engine(spec))
+        kept = {endpoint: watch for endpoint, watch in self._watches.items() if specs.get(endpoint) == watch.spec}
+        opened = {spec.id: Watch(spec, self._open_engine(spec)) for spec in specs.values() if spec.id not in kept}
+        gone = [watch for endpoint, watch in self._watches.items() if endpoint not in kept]
+        for watch in gone:
+            if watch.flight is not None:
+                self._board.give_back(watch.spec.id, now)
+            self._spawn(self._dismiss(watch))
+        self._watches = kept | opened
+        self._specs = specs
         self._audience.watching(fleet)
         self.tell(FleetChanged(at=now, fleet=fleet))
 

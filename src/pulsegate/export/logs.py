@@ -64,7 +64,7 @@ def open_log(clock: Clock, log_format: LogFormat, stream: TextIO) -> FilteringBo
 
 
 class LogObserver:
-    """An ``Observer`` that writes transitions and alerts."""
+    """An ``Observer`` and a ``CrashObserver`` that writes lines."""
 
     def __init__(self, log: FilteringBoundLogger, clock: Clock) -> None:
         self._log = log
@@ -79,6 +79,10 @@ class LogObserver:
                 self._alert(effect)
             case _:
                 pass
+
+    def crashed(self, what: str, exc: BaseException) -> None:
+        """Write down our own mistake, with its stack."""
+        self._log.error("this is a bug in Pulsegate, please report it", what=what, exc_info=exc)
 
     def _transition(self, effect: Transitioned) -> None:
         write = self._writer(_TRANSITION_LEVEL[effect.new])

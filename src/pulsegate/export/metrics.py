@@ -7,7 +7,6 @@ scrape time (see ``endpoint_series.py``) and vanishes with the endpoint.
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.registry import Collector
 
 from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Alerted, AlertKind, Effect, SnapshotChanged, Transitioned
@@ -72,15 +71,26 @@ class Metrics:
         )
         self._alerts = Counter("pulsegate_alerts", "Alerts raised.", ["kind"], registry=registry)
         self._snapshots = Counter("pulsegate_snapshots", "Routing tables handed to the data plane.", registry=registry)
+        self._lag = Gauge(
+            "pulsegate_loop_lag_seconds",
+            "Longest time that the prober's event loop stood still in the last minute.",
+            registry=registry,
+        )
+        self._version = Gauge(
+            "pulsegate_snapshot_version",
+            "Version of the routing table; grows with each change that others can see.",
+            registry=registry,
+        )
         self._hot: dict[PoolName, _PoolSeries] = {}
 
-    def render(self) -> bytes:
-        """All series in the Prometheus text format, version 0.0.4."""
-        return generate_latest(self.registry)
+    def note_prober(self, *, lag_s: float, snapshot_version: int) -> None:
+        """How well the prober itself is, just before a scrape."""
+        self._lag.set(lag_s)
+        self._version.set(snapshot_version)
 
-    def add(self, collector: Collector) -> None:
-        """Let someone else's series be scraped too."""
-        self.registry.register(collector)
+    def render(self) -> bytes:
+        """All series in the Prometheus text format, version 0.0.4. May be called in another thread."""
+        return generate_latest(self.registry)
 
     def saw(self, effect: Effect) -> None:
         """Count one effect of the board."""
