@@ -20,9 +20,10 @@ class ChildError(Exception):
 class Child:
     """One running child. Start it on the main thread: the leash is tied to the thread that holds it.
 
-    Its standard input is a pipe that closes with us. Its output goes to a temporary file that has no name, so it is
-    gone with the last process that holds it, however that one ends. It has a process group of its own, so that
-    Ctrl-C at the terminal reaches us alone and we decide the order in which things stop.
+    Its standard input is a pipe that closes with us. Its output (but for standard output, if ``stdout_fd`` takes that)
+    goes to a temporary file that has no name, so it is gone with the last process that holds it, however that ends.
+    It has a process group of its own, so that Ctrl-C at the terminal reaches us alone and we decide the order in which
+    things stop.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Child:
         name: str,
         command: Sequence[str],
         *,
+        stdout_fd: int | None = None,
         pass_fds: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
         leash_signal: signal.Signals = signal.SIGKILL,
@@ -40,8 +42,8 @@ class Child:
         self._process = subprocess.Popen(  # noqa: S603 # the command is ours
             [*leash, *command],
             stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
+            stdout=self._log if stdout_fd is None else stdout_fd,
+            stderr=self._log,
             pass_fds=pass_fds,
             env=None if env is None else dict(env),
             process_group=0,
