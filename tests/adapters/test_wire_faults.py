@@ -96,12 +96,11 @@ def no_free_descriptors() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as probe:
         next_free = probe.fileno()
-    hogs = []
+    hogs: list[socket.socket] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (next_free + 1, hard))
     try:
         with pytest.raises(OSError, match="Too many open files"):
-            while True:
-                hogs.append(socket.socket())
+            hogs.extend(iter(socket.socket, None))
         yield
     finally:
         for hog in hogs:
