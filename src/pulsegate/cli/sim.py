@@ -1,6 +1,7 @@
 """``pulsegate sim``: simulated inference servers, for tests and for trying out one's alerting."""
 
 import asyncio
+import signal
 import ssl
 import sys
 from pathlib import Path
@@ -50,7 +51,7 @@ def _names(engine: str) -> list[str]:
     return names
 
 
-def sim(
+def sim(  # noqa: PLR0917 - options, typer passes them by name
     engine: Annotated[str, typer.Option(help="Dialect, or several with commas: the engines take turns.")] = "vllm",
     model: Annotated[str, typer.Option(help="The served model's name.")] = "sim",
     count: Annotated[int, typer.Option(min=1, help="How many engines.")] = 1,
@@ -92,14 +93,15 @@ def sim(
     server = SimServer(configs, host=host, port=port, ports=ports, tls=_tls(tls_cert, tls_key))
     try:
         uvloop.run(_serve(server))
-    except KeyboardInterrupt:
-        sys.exit(0)
     except OSError as exc:
         typer.echo(f"cannot listen: {exc}", err=True)
         sys.exit(1)
 
 
 async def _serve(server: SimServer) -> None:
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, over.set)
     async with server:
         engines = [
             {"name": engine.name, "engine": engine.config.engine, "model": engine.config.model, "url": server.url(n)}
@@ -107,4 +109,4 @@ async def _serve(server: SimServer) -> None:
         ]
         typer.echo(encode({"admin": server.admin_url, "engines": engines}).decode())
         sys.stdout.flush()
-        await asyncio.Event().wait()
+        await over.wait()

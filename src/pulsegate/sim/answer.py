@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from itertools import count, repeat
 
-_WORDS = (
+_COMMON_WORDS = (
     "the of and to in is that it was for on are as with his they at be this from have or by one had not but what all "
     "were when we there can an your which their said if do will each about how up out them then she many some so these"
-).split()
+)
+_WORDS = tuple(_COMMON_WORDS.split())
 _SERIES = tuple(
     tuple(line.split())
     for line in (

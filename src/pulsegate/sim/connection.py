@@ -9,6 +9,7 @@ from typing import Protocol
 
 import httptools
 
+from pulsegate.sim.dialects import WhileLoading
 from pulsegate.sim.engine import Phase, SimEngine
 from pulsegate.sim.exchange import Exchange
 from pulsegate.sim.matching import Sight
@@ -17,7 +18,6 @@ from pulsegate.sim.reply import Reply
 from pulsegate.sim.request import Request
 from pulsegate.sim.script import Group
 from pulsegate.sim.steps import apply_to_engine, run
-from pulsegate.sim.dialects import WhileLoading
 
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 _ABORT = frozenset({Group.ABORT})
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
                 Reply(self.write, "", close=True).whole(400, b"")
             self.leave(reset=False)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop passes it
         """Closed, by whomever."""
         self._transport = None
         self._queue.clear()

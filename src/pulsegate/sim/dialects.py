@@ -14,7 +14,7 @@ class HeadAt(StrEnum):
 
     ONCE = "once"  # before the request has even been queued
     SLOT = "slot"  # when a slot begins to work on it
-    TOKEN = "token"  # with the first token
+    TOKEN = "token"  # noqa: S105 - with the first token
 
 
 class WhileLoading(StrEnum):

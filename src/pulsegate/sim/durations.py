@@ -12,9 +12,7 @@ def seconds(value: object) -> float:
     Raises:
         ValueError: it is not a duration.
     """
-    if isinstance(value, bool):
-        raise ValueError(f"{value} is not a duration; write it as 20ms, 1.5s, 2m or a number of seconds")
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         if value < 0:
             raise ValueError(f"{value} is negative; a duration is not")
         return float(value)

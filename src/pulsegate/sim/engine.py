@@ -1,14 +1,15 @@
 """One simulated inference server: its phase, ranks, flags, counters and script. No sockets, no bytes."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import count
 from typing import Protocol
 
 from pulsegate.sim.dialects import Dialect, WhileLoading, dialect
-from pulsegate.sim.load import Load, Rank, Slots
+from pulsegate.sim.grammar import read_script
+from pulsegate.sim.load import DEFAULT_LOAD, Load, Rank, Slots
 from pulsegate.sim.matching import RuleBook
 from pulsegate.sim.script import SOUND, Script
 
@@ -31,7 +32,7 @@ class EngineConfig:
 
     engine: str = "vllm"
     model: str = "sim"
-    load: Load = Load()
+    load: Load = DEFAULT_LOAD
     ranks: int = 1
     api_key: str | None = field(default=None, repr=False)
     script: Script = SOUND
@@ -119,9 +120,13 @@ class SimEngine:
 
     # --- its script -------------------------------------------------------------------------------------------
 
-    def set_script(self, script: Script) -> None:
-        """Follow ``script`` from now on; its counts and times begin anew. Running requests go on as they began."""
-        self.script = script
+    def set_script(self, source: Script | Mapping[str, object] | str) -> None:
+        """Follow a script (parsed, as data, or as YAML text) from now on; running requests go on as they began.
+
+        Raises:
+            ScriptError: it cannot be understood.
+        """
+        self.script = script = source if isinstance(source, Script) else read_script(source)
         self.load = replace(self.config.load, **script.load)
         self.flags = set(script.flags)
         self.book = RuleBook(script.rules, self.timers.time())

@@ -63,6 +63,9 @@ class Load:
     reply_tokens: int = 16
 
 
+DEFAULT_LOAD = Load()
+
+
 @dataclass(slots=True, eq=False)
 class _Waiter:
     job: Job

@@ -2,7 +2,8 @@
 
 import random
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from pulsegate.sim.request import Request
@@ -50,7 +51,7 @@ class RuleBook:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def choose(self, request: Request, sight: Sight, flags: Set[str], rng: random.Random) -> Choice | None:
+    def choose(self, request: Request, sight: Sight, flags: AbstractSet[str], rng: random.Random) -> Choice | None:
         """The first rule whose conditions all hold; every rule counts what meets its other conditions."""
         chosen: Choice | None = None
         for entry in self._entries:
@@ -80,11 +81,8 @@ def _what(match: Match, request: Request, sight: Sight) -> bool:
         return False
     if match.has_field is not None and request.json.get(match.has_field) in (None, False):
         return False
-    if match.probe is not None and request.is_probe is not match.probe:
-        return False
-    if match.stream is not None and sight.stream is not match.stream:
-        return False
-    if match.rank is not None and sight.rank != match.rank:
+    told = ((match.probe, request.is_probe), (match.stream, sight.stream), (match.rank, sight.rank))
+    if any(wanted is not None and wanted != seen for wanted, seen in told):
         return False
     return all(_has_header(request, name, pattern) for name, pattern in match.header.items())
 
@@ -98,7 +96,7 @@ def _when(match: Match, age_s: float) -> bool:
     return (match.after_s is None or age_s >= match.after_s) and (match.until_s is None or age_s < match.until_s)
 
 
-def _state(match: Match, sight: Sight, flags: Set[str]) -> bool:
+def _state(match: Match, sight: Sight, flags: AbstractSet[str]) -> bool:
     if match.open_probes_from is not None and sight.open_probes < match.open_probes_from:
         return False
     if match.aborts_from is not None and sight.aborts < match.aborts_from:

@@ -1,5 +1,6 @@
 """The counters of each engine under the names that it uses itself, one set of lines per data-parallel rank."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from msgspec.json import encode
@@ -47,27 +48,15 @@ def _read(engine: SimEngine, rank: Rank) -> _Reading:
 
 def metrics_page(engine: SimEngine, path: str) -> tuple[bytes, str] | None:
     """Body and content type; None where this engine has no metrics."""
-    readings = [_read(engine, rank) for rank in engine.ranks]
-    started = EPOCH + engine.started_at
-    match engine.dialect.name, path:
-        case "vllm", "/metrics":
-            return _vllm(engine, readings, started), _TEXT
-        case "sglang", "/metrics":
-            return _sglang(engine, readings, started), _TEXT
-        case "tgi", "/metrics":
-            return _tgi(readings[0]), _TEXT
-        case "trtllm", "/metrics":
-            return _trtllm_json(readings[0]), "application/json"
-        case "trtllm", "/prometheus/metrics":
-            return _trtllm(engine, readings[0], started), _TEXT
-        case "triton", "/metrics":
-            return _triton(engine, readings[0]), _TEXT
-        case "llamacpp", "/metrics":
-            return _llamacpp(readings[0]), "text/plain; version=0.0.4"
-        case "lmdeploy", "/metrics":
-            return _lmdeploy(engine, readings, started), _TEXT
-        case _:
-            return None
+    if (engine.dialect.name, path) == ("trtllm", "/metrics"):
+        return _trtllm_json(_read(engine, engine.ranks[0])), "application/json"
+    render = _PAGES.get((engine.dialect.name, path))
+    if render is None:
+        return None
+    lines = _Lines()
+    lines.add("process_start_time_seconds", "gauge", [("", EPOCH + engine.started_at)])
+    render(engine, [_read(engine, rank) for rank in engine.ranks], lines)
+    return lines.encode(), _TEXT
 
 
 class _Lines:
@@ -92,10 +81,9 @@ class _Lines:
         return ("\n".join(self._lines) + "\n").encode()
 
 
-def _vllm(engine: SimEngine, readings: list[_Reading], started: float) -> bytes:
-    model, lines = engine.config.model, _Lines()
+def _vllm(engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    model = engine.config.model
     tags = [f'{{engine="{n}",model_name="{model}"}}' for n in range(len(readings))]
-    lines.add("process_start_time_seconds", "gauge", [("", started)])
     each = list(zip(tags, readings, strict=True))
     lines.add("vllm:num_requests_running", "gauge", [(t, float(r.gauges.running)) for t, r in each])
     lines.add("vllm:num_requests_waiting", "gauge", [(t, float(r.gauges.waiting)) for t, r in each])
@@ -117,25 +105,22 @@ def _vllm(engine: SimEngine, readings: list[_Reading], started: float) -> bytes:
     for tag, reading in each:
         lines.raw("vllm:iteration_tokens_total_count", tag, reading.steps)
         lines.raw("vllm:iteration_tokens_total_sum", tag, reading.tokens + reading.prompt_tokens)
-    return lines.encode()
 
 
-def _sglang(engine: SimEngine, readings: list[_Reading], started: float) -> bytes:
-    model, lines = engine.config.model, _Lines()
+def _sglang(engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    model = engine.config.model
     tags = [f'{{dp_rank="{n}",engine_type="unified",model_name="{model}",tp_rank="0"}}' for n in range(len(readings))]
     each = list(zip(tags, readings, strict=True))
-    lines.add("process_start_time_seconds", "gauge", [("", started)])
     lines.add("sglang:num_running_reqs", "gauge", [(t, float(r.gauges.running)) for t, r in each])
     lines.add("sglang:num_queue_reqs", "gauge", [(t, float(r.gauges.waiting)) for t, r in each])
     lines.add("sglang:token_usage", "gauge", [(t, r.gauges.kv_usage) for t, r in each])
     lines.add("sglang:prompt_tokens_total", "counter", [(t, r.prompt_tokens) for t, r in each])
     lines.add("sglang:generation_tokens_total", "counter", [(t, r.tokens) for t, r in each])
     lines.add("sglang:num_requests_total", "counter", [(t, float(r.finished)) for t, r in each])
-    return lines.encode()
 
 
-def _tgi(reading: _Reading) -> bytes:
-    lines = _Lines()
+def _tgi(_engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    reading = readings[0]
     lines.add("tgi_queue_size", "gauge", [("", float(reading.gauges.waiting))])
     lines.add("tgi_batch_current_size", "gauge", [("", float(reading.gauges.running))])
     lines.add("tgi_request_count", "counter", [])
@@ -146,7 +131,6 @@ def _tgi(reading: _Reading) -> bytes:
     lines.raw("tgi_batch_inference_success", '{method="decode"}', reading.steps)
     lines.raw("tgi_request_generated_tokens_sum", "", reading.finished_tokens)
     lines.raw("tgi_request_generated_tokens_count", "", float(reading.finished))
-    return lines.encode()
 
 
 def _trtllm_json(reading: _Reading) -> bytes:
@@ -164,18 +148,18 @@ def _trtllm_json(reading: _Reading) -> bytes:
     return encode([entry])
 
 
-def _trtllm(engine: SimEngine, reading: _Reading, started: float) -> bytes:
-    tag, lines = f'{{model_name="{engine.config.model}",engine_type="trtllm"}}', _Lines()
-    lines.add("process_start_time_seconds", "gauge", [("", started)])
+def _trtllm(engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    reading = readings[0]
+    tag = f'{{model_name="{engine.config.model}",engine_type="trtllm"}}'
     lines.add("trtllm_request_success_total", "counter", [(tag, float(reading.finished))])
     lines.add("trtllm_num_requests_running", "gauge", [(tag, float(reading.gauges.running))])
     lines.add("trtllm_num_requests_waiting", "gauge", [(tag, float(reading.gauges.waiting))])
     lines.add("trtllm_generation_tokens_total", "counter", [(tag, reading.tokens)])
-    return lines.encode()
 
 
-def _triton(engine: SimEngine, reading: _Reading) -> bytes:
-    tag, lines = f'{{model="{engine.config.model}",version="1"}}', _Lines()
+def _triton(engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    reading = readings[0]
+    tag = f'{{model="{engine.config.model}",version="1"}}'
     for name, value in (
         ("nv_inference_request_success", float(reading.finished)),
         ("nv_inference_count", float(reading.finished)),
@@ -188,11 +172,10 @@ def _triton(engine: SimEngine, reading: _Reading) -> bytes:
         (f'{{model="{engine.config.model}",request_type="{kind}",version="1"}}', float(n)) for kind, n in requests
     ]
     lines.add("nv_trt_llm_request_metrics", "gauge", samples)
-    return lines.encode()
 
 
-def _llamacpp(reading: _Reading) -> bytes:
-    lines = _Lines()
+def _llamacpp(_engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    reading = readings[0]
     for name, kind, value in (
         ("prompt_tokens_total", "counter", reading.prompt_tokens),
         ("tokens_predicted_total", "counter", reading.finished_tokens),
@@ -201,14 +184,12 @@ def _llamacpp(reading: _Reading) -> bytes:
         ("requests_deferred", "gauge", float(reading.gauges.waiting)),
     ):
         lines.add(f"llamacpp:{name}", kind, [("", value)])
-    return lines.encode()
 
 
-def _lmdeploy(engine: SimEngine, readings: list[_Reading], started: float) -> bytes:
-    model, lines = engine.config.model, _Lines()
+def _lmdeploy(engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
+    model = engine.config.model
     tags = [f'{{engine="{n}",model_name="{model}"}}' for n in range(len(readings))]
     each = list(zip(tags, readings, strict=True))
-    lines.add("process_start_time_seconds", "gauge", [("", started)])
     lines.add("lmdeploy:num_requests_running", "gauge", [(t, float(r.gauges.running)) for t, r in each])
     lines.add("lmdeploy:num_requests_waiting", "gauge", [(t, float(r.gauges.waiting)) for t, r in each])
     lines.add("lmdeploy:generation_tokens_total", "counter", [(t, r.tokens) for t, r in each])
@@ -216,4 +197,14 @@ def _lmdeploy(engine: SimEngine, readings: list[_Reading], started: float) -> by
     lines.add("lmdeploy:iteration_tokens_total", "histogram", [])
     for tag, reading in each:
         lines.raw("lmdeploy:iteration_tokens_total_count", tag, reading.steps)
-    return lines.encode()
+
+
+_PAGES: Mapping[tuple[str, str], Callable[[SimEngine, list[_Reading], _Lines], None]] = {
+    ("vllm", "/metrics"): _vllm,
+    ("sglang", "/metrics"): _sglang,
+    ("tgi", "/metrics"): _tgi,
+    ("trtllm", "/prometheus/metrics"): _trtllm,
+    ("triton", "/metrics"): _triton,
+    ("llamacpp", "/metrics"): _llamacpp,
+    ("lmdeploy", "/metrics"): _lmdeploy,
+}

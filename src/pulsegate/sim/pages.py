@@ -1,6 +1,6 @@
 """The pages of each engine that are not generations: health, models, version, what auto-detection looks at."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from msgspec.json import encode
@@ -28,7 +28,7 @@ def page(engine: SimEngine, request: Request) -> Page | None:
     if pattern in engine.dialect.health and request.method in {"GET", "HEAD"}:
         return _health(engine, pattern, model)
     if engine.phase is Phase.LOADING and engine.dialect.name == "llamacpp":
-        return _json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+        return _LOADING
     if request.path in {"/metrics", "/prometheus/metrics"}:
         found = metrics_page(engine, request.path)
         return Page(200, *found) if found is not None else None
@@ -44,34 +44,36 @@ def _json(content: object, status: int = 200) -> Page:
 
 def _health(engine: SimEngine, pattern: str, model: str | None) -> Page:
     sick = engine.phase in _SICK
-    match engine.dialect.name:
-        case "vllm":
-            return _json({"server_load": engine.counters.open}) if pattern == "/load" else Page(503 if sick else 200)
-        case "tgi":
-            return _json({"error": "unhealthy", "error_type": "healthcheck"}, 503) if sick else Page(200)
-        case "trtllm":
-            if pattern == "/health_generate":
-                return Page(500 if sick else 200, b"Generation health check OK", "text/plain; charset=utf-8")
-            return Page(503, b"LLM is unavailable. Please check the server logs.", "text/plain") if sick else Page(200)
-        case "triton":
-            ready = not sick and (model is None or model == engine.config.model)
-            return Page(200 if ready or pattern == "/v2/health/live" else 400)
-        case "llamacpp":
-            if engine.phase is Phase.LOADING:
-                return _json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
-            return _json({"status": "ok"})
-        case "ollama":
-            return Page(200, b"Ollama is running", "text/plain; charset=utf-8")
-        case "lmdeploy":
-            return _lmdeploy_health(engine)
+    match engine.dialect.name, pattern:
+        case "vllm", "/load":
+            found = _json({"server_load": engine.counters.open})
+        case "tgi", _ if sick:
+            found = _json({"error": "unhealthy", "error_type": "healthcheck"}, 503)
+        case "trtllm", "/health_generate":
+            found = Page(500 if sick else 200, b"Generation health check OK", "text/plain; charset=utf-8")
+        case "trtllm", _ if sick:
+            found = Page(503, b"LLM is unavailable. Please check the server logs.", "text/plain; charset=utf-8")
+        case "triton", _:
+            ready = not sick and model in {None, engine.config.model}
+            found = Page(200 if ready or pattern == "/v2/health/live" else 400)
+        case "llamacpp", _:
+            found = _LOADING if engine.phase is Phase.LOADING else _json({"status": "ok"})
+        case "ollama", _:
+            found = Page(200, b"Ollama is running", "text/plain; charset=utf-8")
+        case "lmdeploy", _:
+            name = _LMDEPLOY_STATUS.get(engine.phase, "healthy")
+            found = _json({"status": name, "message": name}, 503 if sick else 200)
         case _:
-            return Page(503 if sick else 200)
+            found = Page(503 if sick else 200)
+    return found
 
 
-def _lmdeploy_health(engine: SimEngine) -> Page:
-    status = {Phase.LOADING: "initializing", Phase.ASLEEP: "sleeping", Phase.DEAD: "unhealthy"}
-    name = status.get(engine.phase, "healthy")
-    return _json({"status": name, "message": name}, 503 if name in {"initializing", "unhealthy"} else 200)
+_LOADING = _json({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+_LMDEPLOY_STATUS: Mapping[Phase, str] = {
+    Phase.LOADING: "initializing",
+    Phase.ASLEEP: "sleeping",
+    Phase.DEAD: "unhealthy",
+}
 
 
 def _models(engine: SimEngine) -> dict[str, object]:
@@ -104,52 +106,50 @@ _OWNERS: Mapping[str, str] = {
 
 def _own(engine: SimEngine) -> dict[str, object]:
     """The pages that only this engine has, by path."""
-    model, load, name = engine.config.model, engine.load, engine.dialect.name
-    asleep = engine.phase is Phase.ASLEEP
-    match name:
-        case "vllm":
-            return {"/version": {"version": "0.32.0"}, "/is_sleeping": {"is_sleeping": asleep}}
-        case "sglang":
-            info = {"model_path": f"/models/{model}", "tokenizer_path": f"/models/{model}", "is_generation": True}
-            server = {"version": "0.5.6", "model_path": f"/models/{model}", "dp_size": len(engine.ranks)}
-            return {"/get_model_info": info, "/model_info": info, "/get_server_info": server, "/server_info": server}
-        case "tgi":
-            return {"/info": _tgi_info(engine)}
-        case "trtllm":
-            return {"/version": {"version": "1.2.0"}}
-        case "triton":
-            return _triton_pages(engine)
-        case "llamacpp":
-            slots = [
-                {"id": n, "n_ctx": 4096, "is_processing": n < engine.ranks[0].slots.taken} for n in range(load.slots)
-            ]
-            props = {"total_slots": load.slots, "model_alias": model, "model_path": f"/models/{model}.gguf"}
-            settings = {"n_ctx": load.max_model_len, "params": {"temperature": 0.8}}
-            return {
-                "/props": {
-                    "default_generation_settings": settings,
-                    **props,
-                    "is_sleeping": asleep,
-                    "build_info": "b0-sim",
-                },
-                "/slots": slots,
-            }
-        case "ollama":
-            details = {"format": "gguf", "family": "llama", "parameter_size": "135M", "quantization_level": "Q4_0"}
-            entry = {"name": model, "model": model, "size": 96_576_768, "digest": "0" * 64, "details": details}
-            return {
-                "/api/tags": {"models": [entry]},
-                "/api/ps": {"models": [entry]},
-                "/api/version": {"version": "0.12.6"},
-            }
-        case "lmdeploy":
-            return {"/is_sleeping": {"is_sleeping": asleep}}
-        case _:
-            return {}
+    make = _OWN.get(engine.dialect.name)
+    return make(engine) if make is not None else {}
 
 
-def _tgi_info(engine: SimEngine) -> dict[str, object]:
+def _sleep_page(engine: SimEngine) -> dict[str, object]:
+    return {"/is_sleeping": {"is_sleeping": engine.phase is Phase.ASLEEP}}
+
+
+def _vllm_pages(engine: SimEngine) -> dict[str, object]:
+    return {"/version": {"version": "0.32.0"}, **_sleep_page(engine)}
+
+
+def _sglang_pages(engine: SimEngine) -> dict[str, object]:
+    path = f"/models/{engine.config.model}"
+    info = {"model_path": path, "tokenizer_path": path, "is_generation": True}
+    server = {"version": "0.5.6", "model_path": path, "dp_size": len(engine.ranks)}
+    return {"/get_model_info": info, "/model_info": info, "/get_server_info": server, "/server_info": server}
+
+
+def _llamacpp_pages(engine: SimEngine) -> dict[str, object]:
+    load, taken = engine.load, engine.ranks[0].slots.taken
+    props: dict[str, object] = {
+        "default_generation_settings": {"n_ctx": load.max_model_len, "params": {"temperature": 0.8}},
+        "total_slots": load.slots,
+        "model_alias": engine.config.model,
+        "model_path": f"/models/{engine.config.model}.gguf",
+        "is_sleeping": engine.phase is Phase.ASLEEP,
+        "build_info": "b0-sim",
+    }
     return {
+        "/props": props,
+        "/slots": [{"id": n, "n_ctx": 4096, "is_processing": n < taken} for n in range(load.slots)],
+    }
+
+
+def _ollama_pages(engine: SimEngine) -> dict[str, object]:
+    model = engine.config.model
+    details = {"format": "gguf", "family": "llama", "parameter_size": "135M", "quantization_level": "Q4_0"}
+    entry = {"name": model, "model": model, "size": 96_576_768, "digest": "0" * 64, "details": details}
+    return {"/api/tags": {"models": [entry]}, "/api/ps": {"models": [entry]}, "/api/version": {"version": "0.12.6"}}
+
+
+def _tgi_pages(engine: SimEngine) -> dict[str, object]:
+    info = {
         "model_id": engine.config.model,
         "model_sha": None,
         "max_concurrent_requests": engine.load.slots,
@@ -160,6 +160,7 @@ def _tgi_info(engine: SimEngine) -> dict[str, object]:
         "sha": None,
         "docker_label": None,
     }
+    return {"/info": info}
 
 
 def _triton_pages(engine: SimEngine) -> dict[str, object]:
@@ -179,3 +180,15 @@ def _triton_pages(engine: SimEngine) -> dict[str, object]:
             "outputs": [],
         },
     }
+
+
+_OWN: Mapping[str, Callable[[SimEngine], dict[str, object]]] = {
+    "vllm": _vllm_pages,
+    "sglang": _sglang_pages,
+    "tgi": _tgi_pages,
+    "trtllm": lambda _engine: {"/version": {"version": "1.2.0"}},
+    "triton": _triton_pages,
+    "llamacpp": _llamacpp_pages,
+    "ollama": _ollama_pages,
+    "lmdeploy": _sleep_page,
+}

@@ -17,6 +17,7 @@ from pulsegate.sim.steps import run
 from pulsegate.sim.wires import Generation
 
 _PLAIN = Generate()
+_UNFIT = {Phase.DEAD: Refusal.DEAD, Phase.LOADING: Refusal.LOADING, Phase.ASLEEP: Refusal.ASLEEP}
 _BURST = 64  # tokens between two rounds of the loop when there is no time between tokens
 
 
@@ -101,15 +102,8 @@ def _unfit(x: Exchange, bad: str | None) -> Refusal | None:
     key = engine.config.api_key
     if key is not None and x.request.headers.get(b"authorization") != b"Bearer " + key.encode():
         return Refusal.UNAUTHORIZED
-    match engine.phase:
-        case Phase.DEAD:
-            return Refusal.DEAD
-        case Phase.LOADING:
-            return Refusal.LOADING
-        case Phase.ASLEEP:
-            return Refusal.ASLEEP
-        case Phase.READY | Phase.DOWN:
-            pass
+    if engine.phase in _UNFIT:
+        return _UNFIT[engine.phase]
     if bad is not None or ask is None:
         return Refusal.BAD_REQUEST
     if engine.dialect.checks_model and ask.model not in {None, engine.config.model}:

@@ -57,7 +57,7 @@ class Reply:
         self._write = write
         self._server = server
         self._chunked = False
-        self._gzip: zlib._Compress | None = None
+        self._gzip = zlib.compressobj(wbits=31)
         self.close = close
         self.style = PLAIN
         self.drip = bytearray()
@@ -81,7 +81,6 @@ class Reply:
         lines.extend(f"{name}: {value}" for name, value in headers)
         self._chunked = length is None
         if self.style.gzip:
-            self._gzip = zlib.compressobj(wbits=31)
             self._chunked = True
             lines.append("content-encoding: gzip")
         lines.append("transfer-encoding: chunked" if self._chunked else f"content-length: {length}")
@@ -95,7 +94,7 @@ class Reply:
 
     def body(self, data: bytes) -> None:
         """A piece of the body."""
-        if self._gzip is not None:
+        if self.style.gzip:
             data = self._gzip.compress(data) + self._gzip.flush(zlib.Z_SYNC_FLUSH)
         if data:
             self.put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
@@ -105,7 +104,7 @@ class Reply:
         chunks = [self._frame(framing, payload) for payload in payloads]
         if not chunks:
             return
-        if self._gzip is not None or not self._chunked:
+        if self.style.gzip or not self._chunked:
             self.body(b"".join(chunks))
         else:
             self.put(b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks))
@@ -129,7 +128,7 @@ class Reply:
         if self.ended:
             return
         self.ended = True
-        if self._gzip is not None:
+        if self.style.gzip:
             rest = self._gzip.flush()
             self.put(b"%x\r\n%b\r\n" % (len(rest), rest) if rest else b"")
         if self._chunked:

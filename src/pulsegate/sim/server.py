@@ -3,15 +3,13 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
 from pulsegate.sim.admin import administer
 from pulsegate.sim.connection import Connection
 from pulsegate.sim.engine import EngineConfig, SimEngine
-from pulsegate.sim.grammar import read_script
-from pulsegate.sim.script import Script
 
 _BACKLOG = 4096
 _DEAF_BACKLOG = 1
@@ -41,7 +39,7 @@ class Port:
         sock = socket.socket(self._family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((self._host, number))
-        sock.setblocking(False)
+        sock.setblocking(False)  # noqa: FBT003 - the name of its only argument is the method's
         return sock
 
     @property
@@ -55,13 +53,13 @@ class Port:
         """Whether connections are accepted."""
         return self._server is not None
 
-    async def open(self, make: "type[Connection] | object") -> None:
+    async def open(self, make: Callable[[], Connection]) -> None:
         """Accept connections; those that waited while we were deaf are served."""
         if self._server is not None:
             return
         sock, self._deaf = self._deaf or self._bound(self.number), None
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(make, sock=sock, backlog=_BACKLOG, ssl=self._tls)  # type: ignore[arg-type]
+        self._server = await loop.create_server(make, sock=sock, backlog=_BACKLOG, ssl=self._tls)
 
     def refuse(self) -> None:
         """Nobody listens."""
@@ -96,13 +94,13 @@ class EngineDoor:
         """The port refuses; on a shared port the connection takes this part, see ``Connection``."""
         if self.port is not None:
             self.port.refuse()
-            self._server.forget(self)
+            self._server.give_up(self)
 
     def deafen(self) -> None:
         """Connections are not accepted."""
         if self.port is not None:
             self.port.deafen()
-            self._server.forget(self)
+            self._server.give_up(self)
 
     def open(self) -> None:
         """Accept connections, in a moment."""
@@ -141,6 +139,7 @@ class SimServer:
         self._engines: list[SimEngine] = []
         self._doors: list[EngineDoor] = []
         self._connections: set[Connection] = set()
+        self._all_gone = asyncio.Event()
         self._to_open: asyncio.Queue[EngineDoor] = asyncio.Queue()
         self._wanted: set[EngineDoor] = set()
         self._opener: asyncio.Task[None] | None = None
@@ -182,8 +181,8 @@ class SimServer:
                 port.close()
         for connection in self.connections():
             connection.leave(reset=True)
-        while self._connections:
-            await asyncio.sleep(0)
+        if self._connections:
+            await self._all_gone.wait()
 
     # --- what tests and benchmarks use ------------------------------------------------------------------------
 
@@ -208,20 +207,18 @@ class SimServer:
             raise RuntimeError("the simulator is not running; use it in an async with block")
         return self._main.url
 
-    def set_script(self, index: int, script: Script | Mapping[str, object] | str) -> None:
-        """Let an engine follow a script: parsed, as data, or as YAML text.
-
-        Raises:
-            ScriptError: it cannot be read.
-        """
-        self._engines[index].set_script(script if isinstance(script, Script) else read_script(script))
-
     # --- for connections and doors ----------------------------------------------------------------------------
 
     def _connection(self, home: SimEngine | None) -> Connection:
-        connection = Connection(self, home, self._connections.discard)
+        connection = Connection(self, home, self._forget_connection)
         self._connections.add(connection)
+        self._all_gone.clear()
         return connection
+
+    def _forget_connection(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_gone.set()
 
     def connections(self) -> tuple[Connection, ...]:
         """All open connections."""
@@ -244,7 +241,7 @@ class SimServer:
         self._wanted.add(door)
         self._to_open.put_nowait(door)
 
-    def forget(self, door: EngineDoor) -> None:
+    def give_up(self, door: EngineDoor) -> None:
         """It should not be opened after all."""
         self._wanted.discard(door)
 

@@ -221,7 +221,7 @@ class ResponsesWire:
         return encode({"type": name, **fields})
 
     def _response(self, gen: Generation, status: str) -> dict[str, object]:
-        content = [{"type": "output_text", "text": gen.text, "annotations": []}]
+        content = [{"type": "output_text", "text": gen.text}]
         return {
             "id": gen.id,
             "object": "response",

@@ -40,7 +40,7 @@ class TgiWire(_Native):
         return [self.token(gen, "", reason or "length")]
 
     def whole(self, gen: Generation, finish: str) -> bytes:
-        details = {"finish_reason": finish, "generated_tokens": gen.sent, "seed": None, "prefill": [], "tokens": []}
+        details = {"finish_reason": finish, "generated_tokens": gen.sent, "seed": None}
         return encode({"generated_text": gen.text, "details": details})
 
 
