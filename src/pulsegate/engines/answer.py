@@ -114,7 +114,7 @@ class Answer:
             self._lines = LineSplitter()
 
     def _event(self, data: str, name: str) -> None:
-        if not data:
+        if not data or self.facts.fault is not None:  # what follows a failure changes nothing
             return
         self._events += 1
         self._dialect.read(self.facts, data)

@@ -14,7 +14,8 @@ _SCANNED_CHARS = 4096  # a message is judged and shown by its beginning
 _KEY_SHAPES = re.compile(
     r"""
     (?P<lead>\b(?:bearer|basic)\s+)[^\s"',;]+                           # an Authorization value
-  | (?P<name>\b(?:api[_-]?key|access[_-]?token|secret|password|authorization)\b["']?\s*[:=]\s*["']?)[^\s"',;}&]+
+  | (?P<name>\b(?:api[_-]?key|access[_-]?token|secret|password|authorization)\b["']?\s*[:=]\s*["']?)
+    (?:(?:bearer|basic)\s+)?[^\s"',;}&]+
   | \bsk-[\w.*-]{4,}                                                    # OpenAI and those who copied it, masked or not
   | \b(?:hf|gsk|xai|pplx|nvapi|ghp|glpat)[_-][\w-]{8,}
   | \beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?                                 # a JSON web token
