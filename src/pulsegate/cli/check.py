@@ -1,6 +1,7 @@
 """``pulsegate check FILE``: everything that is wrong with a configuration, or a summary of what it says."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +19,15 @@ from pulsegate.config.services import AdminSection, GatewaySection
 def check(
     file: Annotated[Path, typer.Argument(help="The configuration file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    resolve: Annotated[bool, typer.Option("--resolve", help="Look up the host names too.")] = False,
 ) -> int:
-    """Exits 0 when the file is right, 3 when it is not."""
+    """Exits 0 when the file is right, 3 when it is not. Names that are not found are worth a note, not an error."""
     try:
         config = load(file, process_environment())
     except ConfigErrors as exc:
         _report_problems(exc.problems, file, as_json=as_json)
         return ExitCode.UNKNOWN
-    notes = list(_notes(config))
+    notes = [*_notes(config), *(_unresolved(config) if resolve else ())]
     if as_json:
         typer.echo(json.dumps({"ok": True, "file": str(file), **_summary(config), "notes": notes, "problems": []}))
     else:
@@ -83,12 +85,24 @@ def _notes(config: Config) -> Iterator[str]:
             yield f"{name}.listen: {section.listen} can be reached from other machines, {who}"
     if not config.models:
         yield "models: nothing is configured, so there is nothing to watch and nowhere to route to"
+    if config.providers or config.costs.model_fields_set:
+        yield "providers, costs: checked, but this version does not use them yet"
     for model in config.models:
         for endpoint in model.endpoints:
             if endpoint.tls is not None and not endpoint.tls.verify:
                 yield f"{endpoint.url.text}: its certificate is not verified"
             if endpoint.api_key is not None and not endpoint.url.is_tls and endpoint.url.socket_path is None:
                 yield f"{endpoint.url.text}: the API key travels unencrypted"
+
+
+def _unresolved(config: Config) -> Iterator[str]:
+    hosts = {endpoint.url.host for model in config.models for endpoint in model.endpoints}
+    hosts |= {provider.base_url.host for provider in config.providers}
+    for host in sorted(hosts - {""}):
+        try:
+            socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as exc:
+            yield f"{host}: cannot be resolved here: {exc.strerror}"
 
 
 def _print_summary(config: Config, notes: list[str]) -> None:

@@ -26,7 +26,8 @@ MAX_DEPTH = 32
 class Document:
     """One parsed file: ``data`` is plain (dict, list, str, int, float, bool, None).
 
-    ``texts`` holds scalars as they stand in the file, ``nothing`` the keys without a value. ``broken`` are paths whose values are known to be wrong already, so that nobody complains a second time.
+    ``texts`` holds scalars as they stand in the file, ``nothing`` the keys without a value. ``broken`` are paths whose
+    values are known to be wrong already, so that nobody complains a second time.
     """
 
     source: Source

@@ -1,6 +1,7 @@
 """Every rule of the configuration has a file that breaks it, with what is said about it beside.
 
-``python -m tests.unit.config.test_bad_configs`` writes the ``.txt`` files anew; read the difference before committing it.
+``python -m tests.unit.config.test_bad_configs`` writes the ``.txt`` files anew; read the difference before
+committing it.
 """
 
 import sys
