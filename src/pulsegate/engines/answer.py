@@ -16,6 +16,7 @@ from pulsegate.engines.sse import LineSplitter, SseError, SseParser
 
 _MAX_WHOLE_BYTES: Final = 256 * 1024  # of an answer that was not streamed; one token is far less
 _OK: Final = 200
+_REDIRECTS: Final = range(300, 400)
 
 
 class Answer:
@@ -98,7 +99,9 @@ class Answer:
 
     def fault(self) -> Fault | None:
         """What the answer amounts to if it is a failure; to be asked when it is over."""
-        if self.status is not None and self.status != _OK and self.facts.fault is None:
+        if self.status is None or self.status == _OK or self.status in _REDIRECTS:  # the wire speaks for redirects
+            return self.facts.fault
+        if self.facts.fault is None:
             self.facts.fault = classify_answer(self.status, bytes(self._body), self._headers, self._secrets)
         return self.facts.fault
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.answers import Heard, events, hear, recorded, respond
 
 from pulsegate.core.fleet import EngineName
 from pulsegate.core.probe import FaultClass
 from pulsegate.engines.dialects.registry import DIALECTS
+from support.answers import Heard, events, hear, recorded, respond
 
 VLLM, LLAMA, OPENAI, TGI = EngineName.VLLM, EngineName.LLAMACPP, EngineName.OPENAI, EngineName.TGI
 TRITON, OLLAMA, SGLANG = EngineName.TRITON, EngineName.OLLAMA, EngineName.SGLANG
