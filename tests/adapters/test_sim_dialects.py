@@ -144,7 +144,7 @@ PAGES = {
     "vllm": ["/health", "/ping", "/version", "/v1/models", "/metrics", "/load", "/is_sleeping"],
     "sglang": ["/health", "/health_generate", "/get_model_info", "/server_info", "/v1/models", "/metrics"],
     "tgi": ["/health", "/info", "/v1/models", "/metrics"],
-    "trtllm": ["/health", "/version", "/v1/models", "/metrics", "/prometheus/metrics"],
+    "trtllm": ["/health", "/version", "/v1/models", "/prometheus/metrics"],
     "triton": ["/v2/health/live", "/v2/health/ready", "/v2/models/m/ready", "/v2/models/m", "/v2", "/metrics"],
     "llamacpp": ["/health", "/props", "/slots", "/v1/models", "/metrics"],
     "ollama": ["/", "/api/tags", "/api/ps", "/api/version", "/v1/models"],
@@ -190,7 +190,16 @@ async def test_counters_move_with_tokens(name):
         assert value_of((await ask(sim.url(), path)).body, counter) == before + 2
 
 
-async def test_trtllm_json_statistics_move():
+async def test_trtllm_tells_of_iterations_once_and_keeps_who_asks_again_waiting():
     async with fleet("trtllm") as sim:
         await ask(sim.url(), body=asking(3))
         assert (await ask(sim.url(), "/metrics")).json[0]["iter"] == 3
+        assert (await ask(sim.url(), "/metrics", patience_s=0.1)).end == "silent"
+
+
+async def test_triton_counts_responses_per_model():
+    path = "/v2/models/m/generate_stream"
+    async with fleet("triton") as sim:
+        await ask(sim.url(), path, NATIVE["triton", path])
+        stats = (await ask(sim.url(), "/v2/models/m/stats")).json["model_stats"][0]
+    assert stats["response_stats"]["0"]["success"]["count"] == 2

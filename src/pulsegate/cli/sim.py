@@ -11,6 +11,7 @@ import typer
 import uvloop
 from msgspec.json import encode
 
+from pulsegate.cli import OperatorError
 from pulsegate.sim import EngineConfig, Load, Script, ScriptError, SimServer, Spread, read_script
 from pulsegate.sim.dialects import DIALECT_NAMES
 from pulsegate.sim.durations import seconds
@@ -94,8 +95,7 @@ def sim(  # noqa: PLR0917 - options, typer passes them by name
     try:
         uvloop.run(_serve(server))
     except OSError as exc:
-        typer.echo(f"cannot listen: {exc}", err=True)
-        sys.exit(1)
+        raise OperatorError(f"cannot listen on {host}:{port}: {exc.strerror or exc}") from exc
 
 
 async def _serve(server: SimServer) -> None:

@@ -142,6 +142,7 @@ class SimEngine:
         self.phase = Phase.READY
         self.ranks = [Rank(index, Slots(self.config.load.slots)) for index in range(self.config.ranks)]
         self.web = Slots(self.load.web_threads or 1)
+        self.steps_told = 0
         self.set_script(script)
 
     # --- its life ---------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def _read(engine: SimEngine, rank: Rank) -> _Reading:
 def metrics_page(engine: SimEngine, path: str) -> tuple[bytes, str] | None:
     """Body and content type; None where this engine has no metrics."""
     if (engine.dialect.name, path) == ("trtllm", "/metrics"):
-        return _trtllm_json(_read(engine, engine.ranks[0])), "application/json"
+        return _trtllm_json(engine), "application/json"
     render = _PAGES.get((engine.dialect.name, path))
     if render is None:
         return None
@@ -115,7 +115,11 @@ def _sglang(engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
     lines.add("sglang:num_queue_reqs", "gauge", [(t, float(r.gauges.waiting)) for t, r in each])
     lines.add("sglang:token_usage", "gauge", [(t, r.gauges.kv_usage) for t, r in each])
     lines.add("sglang:prompt_tokens_total", "counter", [(t, r.prompt_tokens) for t, r in each])
-    lines.add("sglang:generation_tokens_total", "counter", [(t, r.tokens) for t, r in each])
+    # The totals move when a request ends, the histograms with each piece of output.
+    lines.add("sglang:generation_tokens_total", "counter", [(t, r.finished_tokens) for t, r in each])
+    lines.add("sglang:inter_token_latency_seconds", "histogram", [])
+    for tag, reading in each:
+        lines.raw("sglang:inter_token_latency_seconds_count", tag, reading.tokens)
     lines.add("sglang:num_requests_total", "counter", [(t, float(r.finished)) for t, r in each])
 
 
@@ -133,12 +137,26 @@ def _tgi(_engine: SimEngine, readings: list[_Reading], lines: _Lines) -> None:
     lines.raw("tgi_request_generated_tokens_count", "", float(reading.finished))
 
 
-def _trtllm_json(reading: _Reading) -> bytes:
-    """What ``trtllm-serve`` answers: a list with the statistics of the last iterations."""
+def held_page_s(engine: SimEngine, path: str) -> float:
+    """How long a page is kept back: ``trtllm-serve`` waits two seconds for an iteration to tell of."""
+    quiet = (engine.dialect.name, path) == ("trtllm", "/metrics") and _steps(engine) <= engine.steps_told
+    return 2.0 if quiet else 0.0
+
+
+def _steps(engine: SimEngine) -> int:
+    return engine.ranks[0].tally.steps + int(engine.rise())
+
+
+def _trtllm_json(engine: SimEngine) -> bytes:
+    """What ``trtllm-serve`` answers: a list of the iterations since the last reader; reading takes them away."""
+    steps, reading = _steps(engine), _read(engine, engine.ranks[0])
+    if steps <= engine.steps_told:
+        return b"[]"
+    engine.steps_told = steps
     gauges = reading.gauges
     batch = {"numContextRequests": 0, "numGenRequests": gauges.running, "numScheduledRequests": gauges.running}
     entry = {
-        "iter": int(reading.steps),
+        "iter": steps,
         "iterLatencyMS": 5.0,
         "numActiveRequests": gauges.running,
         "numQueuedRequests": gauges.waiting,

@@ -20,6 +20,7 @@ class Page:
     status: int
     body: bytes = b""
     content_type: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def page(engine: SimEngine, request: Request) -> Page | None:
@@ -31,7 +32,10 @@ def page(engine: SimEngine, request: Request) -> Page | None:
         return _LOADING
     if request.path in {"/metrics", "/prometheus/metrics"}:
         found = metrics_page(engine, request.path)
-        return Page(200, *found) if found is not None else None
+        # llama.cpp says when it started in a header; in truth it counts microseconds since boot.
+        started = (("Process-Start-Time-Unix", str(int(engine.started_at * 1e6))),)
+        headers = started if engine.dialect.name == "llamacpp" else ()
+        return Page(200, *found, headers) if found is not None else None
     if request.path == "/v1/models" and engine.dialect.name != "triton":
         return _json(_models(engine))
     content = _own(engine).get(request.path)
@@ -164,8 +168,11 @@ def _tgi_pages(engine: SimEngine) -> dict[str, object]:
 
 
 def _triton_pages(engine: SimEngine) -> dict[str, object]:
-    model = engine.config.model
+    model, tally = engine.config.model, engine.ranks[0].tally
+    answers = {"success": {"count": tally.tokens + int(engine.rise()), "ns": 0}}
+    stats = {"name": model, "version": "1", "inference_count": tally.finished, "response_stats": {"0": answers}}
     return {
+        f"/v2/models/{model}/stats": {"model_stats": [stats]},
         "/v2": {
             "name": "triton",
             "version": "2.58.0",

@@ -9,6 +9,7 @@ from pulsegate.sim.engine import Phase
 from pulsegate.sim.errors import Refusal
 from pulsegate.sim.exchange import Exchange, Waits
 from pulsegate.sim.load import FOREVER
+from pulsegate.sim.metrics import held_page_s
 from pulsegate.sim.pages import page
 from pulsegate.sim.request import BadRequestError, Route, decode, read_ask
 from pulsegate.sim.routes import find_route, groups_of
@@ -24,8 +25,9 @@ _BURST = 64  # tokens between two rounds of the loop when there is no time betwe
 def play(x: Exchange) -> Waits:
     """Answer one request: by the script if a rule wants it, else as a sound engine."""
     engine = x.engine
-    if engine.load.web_threads is not None:
-        yield from engine.web.take(x)
+    web = engine.web if engine.load.web_threads is not None else None
+    if web is not None:
+        yield from web.take(x)
     try:
         bad = _read(x)
         if engine.book:
@@ -37,8 +39,8 @@ def play(x: Exchange) -> Waits:
                     return
         yield from _normally(x, bad)
     finally:
-        if engine.load.web_threads is not None:
-            engine.web.release()
+        if web is not None:
+            web.release()
 
 
 def _read(x: Exchange) -> str | None:
@@ -73,6 +75,9 @@ def _normally(x: Exchange, bad: str | None) -> Waits:
         if x.request.path in dialect.hangs_frozen and engine.frozen:
             x.computing = True
             yield 0.0
+        hold_s = held_page_s(engine, x.request.path)
+        if hold_s:
+            yield hold_s
         answer_page(x)
         return
     why = _unfit(x, bad)
@@ -93,7 +98,7 @@ def answer_page(x: Exchange) -> None:
     if found is None:
         refuse(x, Refusal.NO_ROUTE)
     else:
-        x.reply.whole(found.status, found.body, found.content_type)
+        x.reply.whole(found.status, found.body, found.content_type, found.headers)
 
 
 def _unfit(x: Exchange, bad: str | None) -> Refusal | None:
