@@ -162,10 +162,10 @@ async def _idle(reader: asyncio.StreamReader, seconds: float) -> bool:
 
 
 @asynccontextmanager
-async def fake_server(routes: dict[str, Route]) -> AsyncIterator[FakeServer]:
+async def fake_server(routes: dict[str, Route], port: int = 0) -> AsyncIterator[FakeServer]:
     """Listens until the block ends."""
     fake = FakeServer(routes)
-    server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(fake.serve, "127.0.0.1", port)
     fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield fake
