@@ -12,11 +12,36 @@ moved the endpoint's due time already, so look at ``next_wake_at`` again.
 """
 
 from random import Random
+from typing import assert_never
 
-from pulsegate.core.events import Effect, Event
-from pulsegate.core.ids import EndpointId
+from pulsegate.core.agenda import Agenda
+from pulsegate.core.asking import Conversation
+from pulsegate.core.events import (
+    Alerted,
+    AlertKind,
+    CountersRead,
+    DrainAsked,
+    Effect,
+    Event,
+    FleetChanged,
+    ProbeDone,
+    ProbeLate,
+    SnapshotChanged,
+    Tick,
+    TrafficSeen,
+)
+from pulsegate.core.fleet import Fleet
+from pulsegate.core.health import Reason, Signal
+from pulsegate.core.ids import EndpointId, PoolName
+from pulsegate.core.judging import Judge, Scene, signal
+from pulsegate.core.network import NetworkWatch
+from pulsegate.core.outcome import Outcome
+from pulsegate.core.pool import Pool
+from pulsegate.core.schedule import Timetable, first_due_at
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.core.status import DueProbe, EndpointStatus
+from pulsegate.core.watched import Watched, keep_or_begin
+from pulsegate.core.weights import next_ramp_at
 
 
 class Board:
@@ -24,33 +49,211 @@ class Board:
 
     def __init__(self, rng: Random) -> None:
         """``rng`` gives the jitter and the seed of the nonces."""
-        self._rng = rng
+        self._seed = rng.getrandbits(64)
+        self._agenda = Agenda(rng)
+        self._network = NetworkWatch()
+        self._judge = Judge(self._network)
+        self._pools: dict[PoolName, Pool] = {}
+        self._watched: dict[EndpointId, Watched] = {}
+        self._timers: Timetable[EndpointId] = Timetable()
+        self._window_s = 0.0
+        self._windows = 0
+        self._version = 0
+        self._snapshot: Snapshot | None = None
 
     def apply(self, event: Event) -> tuple[Effect, ...]:
         """Take in one event; what follows from it, in order. Events of an unknown endpoint or an earlier life: ()."""
-        raise NotImplementedError
+        effects: list[Effect] = []
+        match event:
+            case ProbeDone():
+                self._done(event, effects)
+            case ProbeLate():
+                scene = self._scene(event.endpoint, event.at, effects)
+                if scene is not None and scene.watched.incarnation == event.incarnation:
+                    self._judge.late(scene)
+                    self._settle(scene.pool, scene.at, effects)
+            case CountersRead():
+                scene = self._scene(event.endpoint, event.at, effects)
+                if scene is not None and scene.watched.incarnation == event.incarnation:
+                    self._judge.counters(scene, event.counters)
+                    self._settle(scene.pool, scene.at, effects)
+            case TrafficSeen():
+                self._traffic(event, effects)
+            case DrainAsked():
+                scene = self._scene(event.endpoint, event.at, effects)
+                if scene is not None:
+                    what = Signal.DRAIN if event.drain else Signal.UNDRAIN
+                    signal(scene, what, Reason.OPERATOR, "asked for by the operator")
+                    self._settle(scene.pool, scene.at, effects)
+            case Tick():
+                self._tick(event.at, effects)
+            case FleetChanged():
+                self._fleet_changed(event.fleet, event.at, effects)
+            case _:
+                assert_never(event)
+        return tuple(effects)
 
     @property
     def snapshot(self) -> Snapshot:
         """The routing table; the same object as long as nothing that others can see has changed."""
-        raise NotImplementedError
+        if self._snapshot is None:
+            pools = tuple(pool.view for pool in self._pools.values())
+            self._snapshot = Snapshot(version=self._version, pools=pools)
+        return self._snapshot
 
     def take_due(self, at: float, limit: int | None = None) -> tuple[DueProbe, ...]:
         """The probes that must start now, at most ``limit``, earliest first; claims them: one in flight each."""
-        raise NotImplementedError
+        taken: list[DueProbe] = []
+        while limit is None or len(taken) < limit:
+            popped = self._agenda.pop(at)
+            if popped is None:
+                break
+            watched = self._watched[popped[1]]
+            due = self._agenda.claim(watched, self._pools[watched.spec.pool], popped[0], at)
+            if due is not None:
+                taken.append(due)
+        return tuple(taken)
 
     def give_back(self, endpoint: EndpointId, at: float) -> None:
         """A claimed probe that was never taken (a shutdown, a cancelled task): due again an interval later."""
-        raise NotImplementedError
+        watched = self._watched.get(endpoint)
+        if watched is not None and watched.claim is not None:
+            watched.claim = None
+            self._agenda.postpone(watched, at)
 
     def next_wake_at(self) -> float | None:
         """When to call ``apply(Tick)`` and ``take_due`` next, monotonic seconds; None when nothing is watched."""
-        raise NotImplementedError
+        moments = (self._agenda.next_at(), self._timers.next_at(), self._network_end_at())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def status(self, endpoint: EndpointId) -> EndpointStatus | None:
         """Everything about one endpoint; None if it is not known."""
-        raise NotImplementedError
+        watched = self._watched.get(endpoint)
+        return None if watched is None else watched.status(self._agenda.at(endpoint))
+
+    def outcome(self, endpoint: EndpointId, at: float) -> Outcome | None:
+        """What the probe of this endpoint that ended at ``at`` amounted to; None if it did not count."""
+        watched = self._watched.get(endpoint)
+        note = None if watched is None else watched.last_note
+        return note.outcome if note is not None and note.at == at else None
 
     def statuses(self) -> tuple[EndpointStatus, ...]:
         """Everything about every endpoint, in the order of the configuration."""
-        raise NotImplementedError
+        return tuple(watched.status(self._agenda.at(key)) for key, watched in self._watched.items())
+
+    def _scene(self, endpoint: EndpointId, at: float, effects: list[Effect]) -> Scene | None:
+        watched = self._watched.get(endpoint)
+        return None if watched is None else Scene(watched, self._pools[watched.spec.pool], at, effects)
+
+    def _done(self, event: ProbeDone, effects: list[Effect]) -> None:
+        scene = self._scene(event.endpoint, event.at, effects)
+        if scene is None or scene.watched.claim is None:
+            return
+        claim, scene.watched.claim = scene.watched.claim, None
+        if event.incarnation != scene.watched.incarnation:
+            self._agenda.put(event.endpoint, event.at)  # an answer of the life before: ask the new one
+            return
+        outcome = self._judge.done(scene, claim, event.result)
+        self._agenda.after(scene, outcome)
+        self._look_at_network(event.at, effects)
+        self._settle(scene.pool, event.at, effects)
+
+    def _traffic(self, event: TrafficSeen, effects: list[Effect]) -> None:
+        scene = self._scene(event.endpoint, event.at, effects)
+        if scene is None:
+            return
+        self._judge.traffic(scene, event.tokens, event.inflight)
+        if event.failures > 0 or event.stalls > 0:
+            self._agenda.want(scene)
+        self._settle(scene.pool, event.at, effects)
+
+    def _tick(self, at: float, effects: list[Effect]) -> None:
+        touched: dict[PoolName, Pool] = {}
+        while (popped := self._timers.pop(at)) is not None:
+            scene = self._scene(popped[1], at, effects)
+            if scene is not None:
+                self._judge.expire(scene)
+                scene.pool.touch(scene.watched)
+                touched[scene.pool.spec.name] = scene.pool
+        self._look_at_network(at, effects)
+        for pool in touched.values():
+            self._settle(pool, at, effects)
+
+    def _network_end_at(self) -> float | None:
+        since = self._network.suspect_since
+        return None if since is None else since + self._windows * self._window_s
+
+    def _look_at_network(self, at: float, effects: list[Effect]) -> None:
+        if self._network.quiet:
+            return
+        suspect = self._network.look(at, self._window_s, self._windows)
+        if suspect is None:
+            return
+        kind = AlertKind.NETWORK_SUSPECT if suspect else AlertKind.NETWORK_CLEAR
+        effects.append(Alerted(at=at, kind=kind, pool=None, endpoint=None, detail=self._network.share))
+        for pool in self._pools.values():
+            for watched in pool.members.values():
+                pool.touch(watched)
+            self._settle(pool, at, effects)
+
+    def _settle(self, pool: Pool, at: float, effects: list[Effect]) -> None:
+        """Bring the pool and what others see in line with what was just learned."""
+        if not pool.is_touched:
+            return
+        more, touched, visible = pool.settle(at, network_suspect=self._network.suspect_since is not None)
+        effects.extend(more)
+        for watched in touched:
+            self._arm(watched, pool, at)
+        if visible:
+            self._publish(effects)
+
+    def _publish(self, effects: list[Effect]) -> None:
+        if not any(isinstance(effect, SnapshotChanged) for effect in effects):
+            self._version += 1
+            effects.append(SnapshotChanged())
+        self._snapshot = None
+
+    def _arm(self, watched: Watched, pool: Pool, at: float) -> None:
+        """Set the timer to the next moment at which time alone changes something about this endpoint."""
+        standing = watched.standing
+        held_until = standing.hold_until if standing.hold_until is not None and standing.hold_until > at else None
+        ramp_at = next_ramp_at(standing, pool.spec.ejection, at)
+        moments = (watched.verdict_by, watched.startup_by, held_until, ramp_at)
+        first = min((moment for moment in moments if moment is not None), default=None)
+        if first is None:
+            self._timers.drop(watched.id)
+        else:
+            self._timers.put(watched.id, first)
+
+    def _fleet_changed(self, fleet: Fleet, at: float, effects: list[Effect]) -> None:
+        """Endpoints that stay keep their state; one that became another server begins a new incarnation."""
+        before = self.snapshot.pools
+        old, self._watched = self._watched, {}
+        pools, self._pools = self._pools, {}
+        fresh: list[Watched] = []
+        for spec in fleet.pools:
+            pool = pools.get(spec.name) or Pool(spec, Conversation(spec.name, self._seed))
+            self._pools[spec.name] = pool
+            for endpoint in spec.endpoints:
+                kept = old.get(endpoint.id)
+                watched = keep_or_begin(kept, endpoint, spec.probe, at)
+                self._watched[endpoint.id] = watched
+                if watched is not kept:
+                    fresh.append(watched)
+            pool.set_members([self._watched[endpoint.id] for endpoint in spec.endpoints], spec)
+        for gone in old.keys() - self._watched.keys():
+            self._agenda.drop(gone)
+            self._timers.drop(gone)
+        self._network.keep_only(self._watched)
+        self._window_s = max((spec.probe.interval_s for spec in fleet.pools), default=0.0)
+        self._windows = max((spec.ejection.suspect_network_windows for spec in fleet.pools), default=0)
+        fresh.sort(key=lambda watched: watched.phase)
+        for rank, watched in enumerate(fresh):
+            self._agenda.put(watched.id, first_due_at(rank, len(fresh), watched.policy.interval_s, at))
+        for pool in self._pools.values():
+            more, touched, _ = pool.settle(at, network_suspect=self._network.suspect_since is not None)
+            effects.extend(more)
+            for watched in touched:
+                self._arm(watched, pool, at)
+        if tuple(pool.view for pool in self._pools.values()) != before:
+            self._publish(effects)

@@ -37,16 +37,17 @@ def choose(
     """Who of the detected is out.
 
     ``others_give``: some endpoint of the pool still gives tokens. If none does the pool is down and all are out,
-    because a request that waits there waits for nothing. Those that are out stay out before others, so that nobody
-    swings. While the network is suspect nobody is out for not being reachable.
+    because a request that waits there waits for nothing. Who is out already stays out, budget or not: the budget is
+    there against ejecting on a hunch, not for putting back who is known not to answer. While the network is suspect
+    nobody is out for not being reachable.
     """
     within_reach = [one for one in detected if not (network_suspect and one.cut_off)]
     if not others_give:
         return frozenset(one.endpoint for one in within_reach)
-    out = [one.endpoint for one in within_reach if one.hard]
-    soft = sorted((one for one in within_reach if not one.hard), key=lambda one: (not one.enforced, one.since))
-    free = budget(pool_size, policy) - len(out)
-    return frozenset(out + [one.endpoint for one in soft[: max(0, free)]])
+    out = [one.endpoint for one in within_reach if one.hard or one.enforced]
+    soft = sorted((one for one in within_reach if not one.hard and not one.enforced), key=lambda one: one.since)
+    free = max(0, budget(pool_size, policy) - len(out))
+    return frozenset(out + [one.endpoint for one in soft[:free]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,9 @@ from pulsegate.core.probe import Counters
 MIN_SPAN_S = 0.5
 """Two readings closer together than this prove nothing: counters are published in steps."""
 
+TRAFFIC_LAG_S = 0.3
+"""Users' tokens are reported in batches: a report that comes sooner may be about the time before."""
+
 
 class Progress(StrEnum):
     """What is known about the engine's progress while a probe waits."""
@@ -63,17 +66,24 @@ def read(evidence: Evidence, counters: Counters | None, at: float, *, stale_afte
     )
     if _is_new_process(evidence, counters):
         return replace(fresh, moved_at=None), True
-    if evidence.value is None or evidence.read_at is None or at - evidence.read_at > stale_after_s:
+    if evidence.read_at is None or evidence.value is None:
         return fresh, False
-    if counters.progress > evidence.value:
-        return replace(fresh, moved_at=at), False
-    return replace(fresh, flat_since=evidence.flat_since), False
+    if counters.progress == evidence.value:
+        return replace(fresh, flat_since=evidence.flat_since), False
+    return (replace(fresh, moved_at=at) if at - evidence.read_at <= stale_after_s else fresh), False
 
 
 def _is_new_process(evidence: Evidence, counters: Counters) -> bool:
     if evidence.started_at is not None and counters.started_at is not None:
         return abs(evidence.started_at - counters.started_at) > 1.0
     return evidence.value is not None and counters.progress is not None and counters.progress < evidence.value
+
+
+def settled(evidence: Evidence) -> Evidence:
+    """Our own probe got a token: what was read before says nothing about the next wait."""
+    if evidence.read_at is None:
+        return evidence
+    return replace(evidence, flat_since=None, read_at=None, moved_at=None, told=False)
 
 
 def saw_tokens(evidence: Evidence, at: float) -> Evidence:
@@ -83,7 +93,7 @@ def saw_tokens(evidence: Evidence, at: float) -> Evidence:
 
 def judge(evidence: Evidence, since: float, at: float, frozen_after_s: float) -> Progress:
     """What is known ``at`` this moment about a probe that has waited since ``since``."""
-    if _after(evidence.tokens_at, since) or _after(evidence.moved_at, since):
+    if _after(evidence.tokens_at, since + TRAFFIC_LAG_S) or _after(evidence.moved_at, since):
         return Progress.SEEN
     if not evidence.told or evidence.flat_since is None or evidence.read_at is None:
         return Progress.UNKNOWN

@@ -112,7 +112,7 @@ class Special(Enum):
     """Moves that are not about counting."""
 
     NO = auto()
-    RESTART = auto()  # a new record
+    RESTART = auto()  # a new record, with the reason of the target
     COVER = auto()  # draining begins; the record goes beneath
     BENEATH = auto()  # the signal is for the record beneath
     UNCOVER = auto()  # draining ends; the record beneath comes back
@@ -177,7 +177,8 @@ def _failure(to: Target, at_limit: Target | None) -> Move:
 
 NOTHING = Move()
 _BROKEN_STREAK = Move(streak=Count.ZERO)
-_RESTART = Move(special=Special.RESTART)
+_RESTART = Move(to=_to(State.WARMING, Reason.STARTING), special=Special.RESTART)
+_RESTART_SEEN = Move(to=_to(State.WARMING, Reason.LOADING), special=Special.RESTART)  # it served before: a new life
 _COVER = Move(special=Special.COVER)
 _BENEATH = Move(special=Special.BENEATH)
 _UNCOVER = Move(special=Special.UNCOVER)
@@ -221,7 +222,7 @@ _SERVING: Mapping[Signal, Move] = MappingProxyType(
             limit=Limit.WRONG,
             at_limit=_to(State.UNHEALTHY, Reason.WRONG_OUTPUT, hard=True),
         ),
-        Signal.STARTING: _LOADING,
+        Signal.STARTING: _RESTART_SEEN,
         Signal.SLEEPING: _ASLEEP,
     }
 )
@@ -311,7 +312,7 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 Signal.RIGHT: _MEANT,
                 # Says more than most reasons that it may have been condemned for, and leaves no doubt.
                 Signal.FATAL: Move(to=_to(State.UNHEALTHY, hold=(Reason.CUDA, Reason.ENGINE_DEAD), hard=True)),
-                Signal.STARTING: _LOADING,
+                Signal.STARTING: _RESTART_SEEN,
                 Signal.SLEEPING: _ASLEEP,
             }
         ),

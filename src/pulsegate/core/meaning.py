@@ -26,7 +26,7 @@ class Past:
     varied: bool = False
 
 
-def complaint(prompt: Prompt, result: ProbeResult, past: Past, expect: str | None) -> str | None:
+def complaint(result: ProbeResult, past: Past, expect: str | None) -> str | None:
     """What is wrong with the answer, in a few words; None if nothing is. ``expect``: what a right one matches."""
     text = result.text
     bare = text.strip()
@@ -40,7 +40,6 @@ def complaint(prompt: Prompt, result: ProbeResult, past: Past, expect: str | Non
         return f"{bare[:20]!r} does not match the expected pattern"
     if result.kind is ProbeKind.DEEP and (past.competent or past.varied) and is_repetition(text):
         return f"degenerate output {bare[:20]!r}"
-    _ = prompt
     return None
 
 

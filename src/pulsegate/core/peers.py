@@ -79,10 +79,6 @@ class Peers:
             del self._turns[key]
         return compared
 
-    def close_before(self, turn: int) -> list[Compared]:
-        """Close all turns older than this one."""
-        return self._close_before(turn)
-
     def _close_before(self, first_kept: int) -> list[Compared]:
         compared: list[Compared] = []
         for key in [key for key in self._turns if key[0] < first_kept]:

@@ -4,7 +4,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
 from pulsegate.core.fleet import ProbePolicy
-from pulsegate.core.health import NOTHING, TABLE, WRONG_LIMIT, Count, Limit, Reason, Signal, Special, State, Target
+from pulsegate.core.health import (
+    NOTHING,
+    TABLE,
+    WRONG_LIMIT,
+    Count,
+    Limit,
+    Move,
+    Reason,
+    Signal,
+    Special,
+    State,
+    Target,
+)
 from pulsegate.core.ids import PromptId
 
 
@@ -38,12 +50,12 @@ class HealthRecord:
         return self if self.beneath is None else self.beneath
 
 
-def born(at: float, detail: str = "") -> HealthRecord:
+def born(at: float, reason: Reason = Reason.STARTING, detail: str = "") -> HealthRecord:
     """The first record of an incarnation."""
-    return HealthRecord(state=State.WARMING, reason=Reason.STARTING, since=at, detail=detail)
+    return HealthRecord(state=State.WARMING, reason=reason, since=at, detail=detail)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Given:
     """What comes with a signal. ``reason``: where the table leaves it to the signal; ``prompt``: of a wrong answer."""
 
@@ -59,7 +71,7 @@ def step(record: HealthRecord, signal: Signal, policy: ProbePolicy, given: Given
     if move is NOTHING:
         return record
     if move.special is not Special.NO:
-        return _special(record, move.special, signal, policy, given)
+        return _special(record, move, signal, policy, given)
     streak = _count(move.streak, record.streak, policy.rise)
     fails = _count(move.fails, record.fails, policy.fall)
     misses = _count(move.misses, record.misses, policy.fall)
@@ -119,10 +131,10 @@ def _arrive(record: HealthRecord, to: Target, counted: _Counters, policy: ProbeP
     )
 
 
-def _special(record: HealthRecord, special: Special, signal: Signal, policy: ProbePolicy, given: Given) -> HealthRecord:
-    match special:
+def _special(record: HealthRecord, move: Move, signal: Signal, policy: ProbePolicy, given: Given) -> HealthRecord:
+    match move.special:
         case Special.RESTART:
-            return born(given.at, given.detail)
+            return born(given.at, move.to.reason or Reason.STARTING, given.detail)
         case Special.COVER:
             return HealthRecord(
                 state=State.DRAINING, reason=Reason.OPERATOR, since=given.at, detail=given.detail, beneath=record
@@ -135,4 +147,4 @@ def _special(record: HealthRecord, special: Special, signal: Signal, policy: Pro
         case Special.NO:
             return record
         case _:
-            assert_never(special)
+            assert_never(move.special)

@@ -96,7 +96,7 @@ def next_slot(endpoint_phase: float, wait_s: float, after: float) -> float:
     (a probe was wanted in between) finds its way back within a few turns.
     """
     offset_s = endpoint_phase * wait_s
-    turn = (after + wait_s / 4 - offset_s) // wait_s + 1
+    turn = (after + wait_s / 10 - offset_s) // wait_s + 1
     slot_at = turn * wait_s + offset_s
     return slot_at if slot_at <= after + wait_s else after + 0.95 * wait_s
 

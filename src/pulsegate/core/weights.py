@@ -24,18 +24,6 @@ class Share:
     max_inflight: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the pool lends to each of its endpoints.
-
-    ``sound``: a healthy endpoint takes traffic, so degraded ones may be spared. ``alone``: everyone who gives tokens is
-    in hold-off, which would be an outage of our own making: the hold-off is waived.
-    """
-
-    sound: bool = False
-    alone: bool = False
-
-
 def ramp_percent(standing: Standing, policy: EjectionPolicy, at: float) -> int:
     """How far slow start has come, in steps of five per cent."""
     if standing.ramp_from is None or policy.slow_start_s <= 0:
@@ -57,33 +45,32 @@ def next_ramp_at(standing: Standing, policy: EjectionPolicy, at: float) -> float
     return standing.ramp_from + policy.slow_start_s * share
 
 
-def is_held(standing: Standing, around: Surroundings) -> bool:
-    """Whether the hold-off keeps it out."""
-    return standing.hold_until is not None and not around.alone
-
-
 def share(
     record: HealthRecord,
     *,
     standing: Standing,
     spec: EndpointSpec,
     policy: EjectionPolicy,
-    around: Surroundings,
+    sound: bool,
     at: float,
 ) -> Share:
-    """Weight, lane and cap. An unhealthy endpoint that is not ejected (the brakes) is spared like a degraded one."""
+    """Weight, lane and cap.
+
+    ``sound``: a healthy endpoint of the pool takes traffic, so degraded ones may be spared; a pool that is degraded as
+    a whole serves as a whole. An unhealthy endpoint that is not ejected (the brakes) is spared like a degraded one.
+    """
     nothing = Share(0, low_only=False, max_inflight=spec.max_inflight)
     state = record.state
     if standing.enforced or state in (State.WARMING, State.MISCONFIGURED, State.DRAINING):
         return nothing
-    if is_held(standing, around):
+    if standing.hold_until is not None:
         return nothing
     if state is State.HEALTHY:
         base, spared = 100, False
     elif state is State.DEGRADED and record.reason is Reason.BUSY:
         base, spared = BUSY_WEIGHT_PERCENT, False
     else:
-        base, spared = policy.degraded_weight_percent, around.sound
+        base, spared = policy.degraded_weight_percent, sound
     percent = base * ramp_percent(standing, policy, at)
     weight = max(1, round(percent * spec.weight / 10_000)) if spec.weight > 0 else 0
     if not spared:

@@ -1,0 +1,148 @@
+"""Which probe is due when: the fleet's timetable of probes, and what each of them asks."""
+
+from random import Random
+
+from pulsegate.core.asking import make_ask, next_turn, reads_from_start
+from pulsegate.core.events import ProbeCause, ProbeWanted
+from pulsegate.core.health import Reason, State
+from pulsegate.core.ids import EndpointId
+from pulsegate.core.judging import Scene
+from pulsegate.core.outcome import Outcome, OutcomeKind
+from pulsegate.core.peers import MIN_ANSWERS
+from pulsegate.core.pool import Pool
+from pulsegate.core.probe import ProbeKind
+from pulsegate.core.schedule import Course, Timetable, jittered, next_slot, plan
+from pulsegate.core.status import DueProbe
+from pulsegate.core.watched import Claim, Watched
+
+MIN_GAP_S = 1.0
+"""Between two probes that users' failures ask for."""
+
+LOCAL_RETRY_S = 1.0
+"""After a result that was spoiled by ourselves."""
+
+_WAITING = frozenset({State.UNHEALTHY, State.MISCONFIGURED})
+
+
+class Agenda:
+    """Due times of all endpoints. One probe in flight each: who is claimed has no due time."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._probes: Timetable[EndpointId] = Timetable()
+
+    def put(self, endpoint: EndpointId, at: float) -> None:
+        """Make or move an appointment."""
+        self._probes.put(endpoint, at)
+
+    def drop(self, endpoint: EndpointId) -> None:
+        """This endpoint is no longer watched."""
+        self._probes.drop(endpoint)
+
+    def at(self, endpoint: EndpointId) -> float | None:
+        """When its next probe is due; None while one is in flight."""
+        return self._probes.at(endpoint)
+
+    def next_at(self) -> float | None:
+        """When the first probe is due."""
+        return self._probes.next_at()
+
+    def pop(self, at: float) -> tuple[float, EndpointId] | None:
+        """Who is due, with the due time."""
+        return self._probes.pop(at)
+
+    def postpone(self, watched: Watched, at: float) -> None:
+        """To the next slot of the grid."""
+        policy = watched.policy
+        self.put(watched.id, jittered(next_slot(watched.phase, policy.interval_s, at), policy, self._rng))
+
+    def claim(self, watched: Watched, pool: Pool, due_at: float, at: float) -> DueProbe | None:
+        """Claim the endpoint for its due probe; None when users' tokens make the probe needless for now."""
+        if _is_proven_by_users(watched, at):
+            self.postpone(watched, at)
+            return None
+        turn = next_turn(watched, at)
+        prompt = pool.conversation.prompt(watched.next_kind, turn)
+        due = DueProbe(
+            endpoint=watched.id,
+            pool=watched.spec.pool,
+            incarnation=watched.incarnation,
+            ask=make_ask(watched, prompt, pool.conversation.nonce(turn)),
+            due_at=due_at,
+            late_after_s=watched.limits.congested_ttft_s,
+            cause=watched.next_cause,
+            counters_every_s=reads_from_start(watched),
+        )
+        watched.turn = turn
+        watched.wanted_at = None
+        watched.last_start_at = at
+        watched.claim = Claim(due, prompt, at, turn)
+        return due
+
+    def after(self, scene: Scene, outcome: Outcome) -> None:
+        """A probe ended: when and how is the next?"""
+        watched, policy = scene.watched, scene.watched.policy
+        if outcome.kind is OutcomeKind.LOCAL:
+            self.put(watched.id, scene.at + min(policy.interval_s, LOCAL_RETRY_S))
+            return
+        if watched.record.judged.state in _WAITING:
+            watched.waits += 1
+        following = plan(watched.record, policy, _course(watched, scene.pool, scene.at))
+        watched.next_kind, watched.next_cause = following.kind, following.cause
+        if following.delay_s is None:
+            wait_s = following.wait_s
+            if outcome.retry_after_s is not None:
+                wait_s = max(wait_s, min(outcome.retry_after_s, policy.busy_interval_s))
+            due_at = jittered(next_slot(watched.phase, wait_s, scene.at), policy, self._rng)
+        else:
+            due_at = scene.at + following.delay_s
+        if watched.wanted_at is not None and watched.wanted_at < due_at:
+            due_at, watched.next_cause = max(scene.at, watched.wanted_at), ProbeCause.TRAFFIC
+        self.put(watched.id, due_at)
+        cause = watched.next_cause
+        if cause is not None and cause is not ProbeCause.DEEP:
+            delay_s = due_at - scene.at
+            wanted = ProbeWanted(endpoint=watched.id, kind=following.kind, cause=cause, delay_s=delay_s)
+            scene.effects.append(wanted)
+
+    def want(self, scene: Scene) -> None:
+        """Users' requests fail or stall there: probe now, but not in a tight loop."""
+        watched = scene.watched
+        last = watched.last_start_at
+        wanted_at = scene.at if last is None else max(scene.at, last + MIN_GAP_S)
+        if watched.claim is not None:
+            watched.wanted_at = wanted_at
+            return
+        due_at = self.at(watched.id)
+        if due_at is not None and due_at <= wanted_at:
+            return
+        self.put(watched.id, wanted_at)
+        watched.next_cause = ProbeCause.TRAFFIC
+        delay_s = wanted_at - scene.at
+        wanted = ProbeWanted(endpoint=watched.id, kind=watched.next_kind, cause=ProbeCause.TRAFFIC, delay_s=delay_s)
+        scene.effects.append(wanted)
+
+
+def _course(watched: Watched, pool: Pool, at: float) -> Course:
+    policy = watched.policy
+    last = watched.last_deep_at
+    return Course(
+        failed_kind=watched.failed_kind,
+        deep_is_due=last is None or at - last >= policy.deep_interval_s - policy.interval_s / 2,
+        waits=watched.waits,
+        unproven=watched.unproven and pool.answering >= MIN_ANSWERS,
+    )
+
+
+def _is_proven_by_users(watched: Watched, at: float) -> bool:
+    """Whether users got tokens there so lately that a scheduled probe can wait, within ``busy_interval_s``.
+
+    "Lately" is half an interval, so that tokens that stop to flow are missed no later than at the slot after.
+    """
+    tokens_at, last = watched.evidence.tokens_at, watched.last_start_at
+    if watched.next_cause is not None or watched.next_kind is ProbeKind.DEEP or tokens_at is None or last is None:
+        return False
+    record, policy = watched.record.judged, watched.policy
+    calm = record.state is State.HEALTHY or (record.state is State.DEGRADED and record.reason is Reason.BUSY)
+    flowing = at - tokens_at <= policy.interval_s / 2
+    return calm and flowing and at - last + policy.interval_s / 2 < policy.busy_interval_s
