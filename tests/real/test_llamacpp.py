@@ -1,15 +1,20 @@
 """A real llama.cpp, judged by a real control process with production defaults."""
 
+import asyncio
+import json
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 
-from pulsegate.core.fleet import ProbePolicy
+from pulsegate.core.fleet import EngineName, ProbePolicy
 from pulsegate.core.health import State
 from pulsegate.embedded.engine import MODEL, LlamaEngine
 from pulsegate.embedded.freeze import FrozenThread, thread_cpu_ticks
 from pulsegate.embedded.local_http import get
+from support.real.connections import connections_to
 from support.real.load import UserLoad
+from support.real.probing import probe_many
 from support.real.serve import Serve
 from support.real.vllm import free_port
 
@@ -79,6 +84,22 @@ def test_a_load_of_users_never_makes_it_unhealthy(serve, engines):
     busy = [one for one in serve.since(started_at, "e0") if one.state is State.DEGRADED]
     assert busy, "12 users on 4 slots went unnoticed"
     serve.await_all(State.HEALTHY, within_s=60)
+
+
+@pytest.mark.timeout(600)
+async def test_a_thousand_probes_leave_nothing_behind(engines):
+    port = urlsplit(engines[0].url).port
+    assert not connections_to(port), "somebody else is connected"
+    endings = await probe_many(engines[0].url, EngineName.LLAMACPP, MODEL, count=1000, short_deadline_s=0.02)
+    assert endings["complete"] >= 450
+    assert endings["deadline"] >= 450
+    await asyncio.sleep(1.0)  # the engine has to notice that the last client left
+    _, slots = get(f"{engines[0].url}/slots", 5)
+    assert not [slot for slot in json.loads(slots) if slot["is_processing"]]
+    _, metrics = get(f"{engines[0].url}/metrics", 5)
+    assert b"\nllamacpp:requests_processing 0\n" in metrics
+    assert b"\nllamacpp:requests_deferred 0\n" in metrics
+    assert not connections_to(port)
 
 
 def test_loading_is_warming_and_nothing_else(tmp_path, weights):
