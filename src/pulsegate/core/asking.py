@@ -26,6 +26,7 @@ class Conversation:
         self._pool = pool
         self._seed = seed
         self._micro: tuple[Prompt, ...] = MICRO
+        self._nonce: tuple[tuple[int, int], str] = ((-1, -1), "")
         self.peers = Peers()
         self.past = Past()
 
@@ -37,8 +38,10 @@ class Conversation:
         return self._micro[(number + _STRIDE * attempt) % len(self._micro)]
 
     def nonce(self, turn: tuple[int, int]) -> str:
-        """The same for all endpoints of the pool in one turn."""
-        return nonce(self._seed, self._pool, *turn)
+        """The same for all endpoints of the pool in one turn; made once, for most ask in the same turn."""
+        if self._nonce[0] != turn:
+            self._nonce = (turn, nonce(self._seed, self._pool, *turn))
+        return self._nonce[1]
 
     def is_droppable(self, prompt: PromptId) -> bool:
         """Whether the bank can do without it."""

@@ -4,7 +4,7 @@ Holds no state of its own but the network watch; everything about an endpoint is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, Transitioned
@@ -220,7 +220,7 @@ def _token(scene: Scene, claim: Claim, result: ProbeResult) -> None:
     for one in compared:
         other = pool.members.get(one.endpoint)
         if other is not None:
-            _compared(replace(scene, watched=other), one)
+            _compared(Scene(other, pool, scene.at, scene.effects), one)
     for prompt in peers.near_ties(pool.conversation.is_droppable):
         pool.conversation.drop(prompt)
         detail = f"sound endpoints disagree on {prompt!r}"

@@ -72,6 +72,7 @@ class Watched:
         self.wanted_at: float | None = None  # users' requests failed: not later than this
         self.last_start_at: float | None = None
         self.last_probe_at: float | None = None
+        self.last_note: ProbeNote | None = None
         self.last_deep_at: float | None = None
         self.turn: tuple[int, int] = (-1, 0)
         self.failed_kind: ProbeKind | None = None
@@ -109,6 +110,7 @@ class Watched:
         """Remember a probe; failures longer than successes."""
         self.probes += 1
         self.last_probe_at = note.at
+        self.last_note = note
         self.last_note = note
         (self.successes if note.outcome.kind in _GOOD else self.failures).append(note)
 
