@@ -2,6 +2,6 @@
 
 from pulsegate.config.environment import process_environment
 from pulsegate.config.errors import ConfigError, ConfigErrors, Problem
-from pulsegate.config.loading import Config, load
+from pulsegate.config.loading import Config, load, parse
 
-__all__ = ["Config", "ConfigError", "ConfigErrors", "Problem", "load", "process_environment"]
+__all__ = ["Config", "ConfigError", "ConfigErrors", "Problem", "load", "parse", "process_environment"]

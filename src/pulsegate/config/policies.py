@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from pulsegate.config.section import Pattern, Section
-from pulsegate.config.units import Percent, Seconds, Share, Whole, rejected
+from pulsegate.config.units import Percent, Seconds, Share, Whole, rejected, seconds
 from pulsegate.core.fleet import EjectionPolicy, ProbePolicy
 
 PROBE = ProbePolicy()
@@ -31,6 +31,10 @@ def _two_readings(value: float) -> float:
     return value
 
 
+def _seconds_or_off(value: object) -> float:
+    return 0.0 if value == "off" else seconds(value)
+
+
 class ProbeSection(Section):
     """When to probe and how to judge."""
 
@@ -42,7 +46,9 @@ class ProbeSection(Section):
     rise: Count = PROBE.rise
     fall: Count = PROBE.fall
     startup_deadline_s: Seconds = Field(default=PROBE.startup_deadline_s, alias="startup_deadline")
-    deep_interval_s: Seconds = Field(default=PROBE.deep_interval_s, alias="deep_interval")
+    deep_interval_s: Annotated[float, BeforeValidator(_seconds_or_off)] = Field(
+        default=PROBE.deep_interval_s, alias="deep_interval"
+    )
     deep_timeout_s: Seconds = Field(default=PROBE.deep_timeout_s, alias="deep_timeout")
     busy_interval_s: Seconds = Field(default=PROBE.busy_interval_s, alias="busy_interval")
     auto_ttft: Annotated[bool, BeforeValidator(_ttft_mode)] = Field(default=PROBE.auto_ttft, alias="ttft")
@@ -62,7 +68,7 @@ class ProbeSection(Section):
             policy = replace(policy, busy_interval_s=max(policy.busy_interval_s, policy.interval_s))
         if "deep_timeout_s" not in self.model_fields_set:
             policy = replace(policy, deep_timeout_s=max(policy.deep_timeout_s, 2 * policy.timeout_s))
-        if "deep_interval_s" not in self.model_fields_set:
+        if "deep_interval_s" not in self.model_fields_set and base.deep_interval_s > 0:
             longest = max(policy.deep_interval_s, policy.interval_s, 2 * policy.deep_timeout_s)
             policy = replace(policy, deep_interval_s=longest)
         return policy

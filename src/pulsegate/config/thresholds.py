@@ -90,6 +90,8 @@ def _set_keys(section: ProbeSection | EjectionSection) -> frozenset[str]:
 def _wrong(policy: ProbePolicy | EjectionPolicy) -> Iterator[_Order]:
     for order in _PROBE_ORDER if isinstance(policy, ProbePolicy) else _EJECTION_ORDER:
         low, high = _value(policy, order.low), _value(policy, order.high)
+        if order.high == "deep_interval" and high == 0:
+            continue  # switched off
         if low > high or (low == high and not order.may_be_equal):
             yield order
 

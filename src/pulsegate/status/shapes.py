@@ -181,7 +181,7 @@ def endpoint_detail(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall)
         **msgspec.structs.asdict(endpoint(spec, status, to_wall)),
         judged=status.judged.value,
         hold_until=_iso(status.hold_until, to_wall),
-        last_probes=tuple(_probe(note, to_wall) for note in notes),
+        last_probes=tuple(probe(note, to_wall) for note in notes),
         transitions=tuple(_transition(note, to_wall) for note in status.transitions),
     )
 
@@ -197,7 +197,8 @@ def verdict(status: EndpointStatus, to_wall: ToWall) -> Verdict:
     )
 
 
-def _probe(note: ProbeNote, to_wall: ToWall) -> Probe:
+def probe(note: ProbeNote, to_wall: ToWall) -> Probe:
+    """One probe with its facts and what they amounted to."""
     result, outcome = note.result, note.outcome
     return Probe(
         at=iso8601(to_wall(note.at)),
