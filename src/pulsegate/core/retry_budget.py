@@ -25,6 +25,11 @@ class RetryBudget:
         """Extra attempts under way."""
         return self._used
 
+    def resize(self, percent: int, floor: int) -> None:
+        """Take over new settings; what is booked stays booked."""
+        self._percent = percent
+        self._floor = floor
+
     def take(self) -> bool:
         """Book one extra attempt; False when as many as ``max(floor, percent of in_flight)`` are under way."""
         raise NotImplementedError

@@ -1,11 +1,30 @@
 """One worker's data plane: runs on the event loop that it was opened on."""
 
+import asyncio
+import random
 import socket
-from contextlib import AbstractAsyncContextManager
+import ssl
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
+from pulsegate.control.clock import SystemClock
+from pulsegate.control.ports import Clock
+from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.snapshot import Snapshot
-from pulsegate.gateway.setup import Setup
+from pulsegate.gateway.access import AccessLog, open_log
+from pulsegate.gateway.context import Context
+from pulsegate.gateway.counters import Counters
+from pulsegate.gateway.downstream import ClientConnection
+from pulsegate.gateway.identity import request_ids
+from pulsegate.gateway.keys import KeyRing, load_keys
+from pulsegate.gateway.request_head import dropped_names
+from pulsegate.gateway.roster import Roster
+from pulsegate.gateway.setup import ServerTls, Setup
 from pulsegate.gateway.sink import NullSink, Sink
+from pulsegate.gateway.sweeper import Sweeper
+
+_BACKLOG = 4096
 
 
 class Gateway:
@@ -20,36 +39,215 @@ class Gateway:
             await gateway.drain(timeout_s)    # no new connections; returns when the last request is over or time is up
     """
 
-    def __init__(self, setup: Setup, snapshot: Snapshot | None, sink: Sink | None = None) -> None:
+    def __init__(
+        self, setup: Setup, snapshot: Snapshot | None, sink: Sink | None = None, *, clock: Clock | None = None
+    ) -> None:
         """``snapshot`` None: every configured endpoint may serve until the first snapshot comes.
 
         Raises:
-            ValueError: the setup contradicts itself (a route without its pool) or the keys file cannot be read.
+            ValueError: the setup contradicts itself (a route without its pool) or a file that it names cannot be read.
         """
-        self._setup = setup
-        self._snapshot = snapshot
-        self._sink: Sink = sink or NullSink()
+        clock = clock or SystemClock()
+        dice = random.Random()  # noqa: S311 - for load balancing and ids that must differ, not for secrets
+        counters = Counters()
+        roster = Roster(counters, now=clock.now, spawn=self._spawn)
+        roster.configure(setup)
+        limits = setup.limits
+        self._context = Context(
+            now=clock.now,
+            wall=clock.wall,
+            random=dice.random,
+            new_id=request_ids(dice.getrandbits),
+            setup=setup,
+            roster=roster,
+            counters=counters,
+            budget=RetryBudget(limits.retry_percent, limits.retry_floor),
+            keys=_keys(setup, None),
+            access=AccessLog(open_log(setup.access_log)),
+            alarm=self._alarm,
+            pump=self._pump_soon,
+            started_at=clock.now(),
+        )
+        self._tls = None if setup.tls is None else server_context(setup.tls)
+        self._clients: set[ClientConnection] = set()
+        self._sweeper = Sweeper(self._context, self._clients, sink or NullSink())
+        self._tasks: asyncio.TaskGroup | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: asyncio.Server | None = None
+        self._pumping = False
+        self._take_over(setup)
+        if snapshot is not None:
+            roster.follow(snapshot)
 
     def open(self, listener: socket.socket) -> AbstractAsyncContextManager[None]:
         """Accept while the context is entered, once, on the running loop; at its end everything is closed at once."""
-        raise NotImplementedError
+        return self._opened(listener)
+
+    @asynccontextmanager
+    async def _opened(self, listener: socket.socket) -> AsyncGenerator[None, None]:
+        self._loop = loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            self._server = await loop.create_server(
+                lambda: ClientConnection(self._context, self), sock=listener, ssl=self._tls, backlog=_BACKLOG
+            )
+            self._sweeper.start(loop)
+            try:
+                yield
+            finally:
+                self._close()
+
+    def _close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._clients):
+            client.abort()
+        for call in list(self._context.live):
+            call.client_gone()
+        self._context.roster.close()
+        self._sweeper.stop()
+        self._context.access.close()
 
     def follow(self, snapshot: Snapshot) -> None:
         """Route by this snapshot from now on; requests that wait on newly ejected endpoints move at once."""
-        raise NotImplementedError
+        ejected, suspect = self._context.roster.follow(snapshot)
+        if not ejected and not suspect:
+            return
+        now = self._context.now()
+        for call in list(self._context.live):
+            call.endpoints_changed(ejected, suspect, now)
 
     def reconfigure(self, setup: Setup) -> None:
-        """Take over a new setup: requests under way end as they began.
+        """Take over a new setup: requests under way end as they began. The TLS files are read again, too.
 
         Raises:
-            ValueError: it contradicts itself; the old one stays.
+            ValueError: it contradicts itself, or a file cannot be read; the old one stays.
         """
-        raise NotImplementedError
+        context = self._context
+        keys = _keys(setup, context.keys)
+        access = AccessLog(open_log(setup.access_log))
+        try:
+            if setup.tls is not None and self._tls is not None:
+                load_certificate(self._tls, setup.tls)
+            context.roster.configure(setup)
+        except ValueError:
+            access.close()
+            raise
+        context.access.close()
+        context.access = access
+        context.keys = keys
+        context.setup = setup
+        context.budget.resize(setup.limits.retry_percent, setup.limits.retry_floor)
+        self._take_over(setup)
+
+    def _take_over(self, setup: Setup) -> None:
+        context = self._context
+        names = {name.lower().encode() for pool in setup.pools for e in pool.endpoints for name, _ in e.headers}
+        context.dropped = dropped_names(names)
+        context.affinity_header = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
 
     async def drain(self, timeout_s: float) -> int:
         """Stop accepting, close idle connections, let requests end; returns how many were cut off at the timeout."""
-        raise NotImplementedError
+        context = self._context
+        context.draining = True
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._clients):
+            client.close_if_idle()
+        over_at = context.now() + timeout_s
+        while context.live and context.now() < over_at:
+            await asyncio.sleep(0.02)
+        left = len(context.live)
+        for client in list(self._clients):
+            client.abort()
+        return left
+
+    # the door of client connections
+
+    def came(self, client: ClientConnection) -> bool:
+        """Door: a client has connected."""
+        if len(self._clients) >= self._context.setup.limits.connections:
+            return False
+        self._clients.add(client)
+        self._context.counters.connections += 1
+        return True
+
+    def left(self, client: ClientConnection) -> None:
+        """Door: a client is gone."""
+        if client in self._clients:
+            self._clients.remove(client)
+            self._context.counters.connections -= 1
+
+    # what the context asks for
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> object:
+        if self._tasks is None:
+            work.close()
+            raise RuntimeError("the gateway is not open")
+        return self._tasks.create_task(work)
+
+    def _alarm(self) -> None:
+        self._sweeper.report_soon()
+
+    def _pump_soon(self) -> None:
+        if not self._pumping and self._loop is not None:
+            self._pumping = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Let those that wait for the retry budget try again, in order; who gets nothing waits on."""
+        self._pumping = False
+        context = self._context
+        now = context.now()
+        for _ in range(len(context.parked)):
+            call = context.parked.popleft()
+            call.budget_freed(now)
+            if context.parked and context.parked[-1] is call:
+                context.parked.rotate(1)  # it got nothing and comes first again
+                return
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held for anyone: no request, no seat, no retry. For tests and drains."""
+        context = self._context
+        busy = any(backend.seat.inflight for backend in context.roster.backends.values())
+        return not context.live and not busy and context.budget.used == 0 and context.budget.in_flight == 0
 
     def __repr__(self) -> str:
-        version = None if self._snapshot is None else self._snapshot.version
-        return f"Gateway(routes={len(self._setup.routes)}, snapshot={version})"
+        context = self._context
+        return (
+            f"Gateway(routes={len(context.roster.routes)}, snapshot={context.roster.version}, "
+            f"clients={len(self._clients)}, live={len(context.live)})"
+        )
+
+
+def _keys(setup: Setup, former: KeyRing | None) -> KeyRing | None:
+    return None if setup.keys_file is None else load_keys(setup.keys_file, former)
+
+
+def server_context(spec: ServerTls) -> ssl.SSLContext:
+    """TLS settings for clients.
+
+    Raises:
+        ValueError: a file cannot be read or is not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    load_certificate(context, spec)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, spec: ServerTls) -> None:
+    """Read the certificate files into a context that may be in use: new connections get the new certificate.
+
+    Raises:
+        ValueError: a file cannot be read or is not what it should be.
+    """
+    try:
+        context.load_cert_chain(spec.cert_file, spec.key_file)
+        if spec.client_ca_file is not None:
+            context.load_verify_locations(spec.client_ca_file)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as exc:
+        raise ValueError(f"TLS files {Path(spec.cert_file).name}, {Path(spec.key_file).name}: {exc}") from exc

@@ -1,0 +1,225 @@
+"""One attempt: a request on its way to one endpoint, until its answer may be relayed, has failed, or is cancelled."""
+
+from typing import Protocol
+
+from pulsegate.core.rescue import FailureKind
+from pulsegate.gateway.backend import Backend
+from pulsegate.gateway.gate import Broken, Gate, StreamGate, Verdict, judge_body, judge_status
+from pulsegate.gateway.upstream import UpstreamConnection
+
+ERROR_BODY_BYTES = 1024 * 1024
+
+
+class Errand(Protocol):
+    """What an attempt is made for."""
+
+    def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
+        """Head and body to send to this endpoint."""
+        ...
+
+    def attempt_answered(self, attempt: "Attempt") -> None:
+        """The gate is open."""
+        ...
+
+    def attempt_failed(self, attempt: "Attempt", kind: FailureKind, detail: str) -> None:
+        """It is over without an answer; its connection is closed or given back."""
+        ...
+
+    def upstream_paused(self, *, paused: bool) -> None:
+        """The endpoint reads slower than we send."""
+        ...
+
+
+class Attempt:
+    """Sends the request, holds the answer back and judges it. An upstream connection's owner while it waits.
+
+    Attributes:
+        payload: what has come of the answer's body, without framing; ``last_read`` the latest read as it came.
+        stream: the answer is an event stream.
+        whole: the answer is complete in ``payload``.
+        retry_after_s: what a refusal asked for.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_errand",
+        "_fresh",
+        "_gate",
+        "_held_limit",
+        "_over",
+        "_size",
+        "backend",
+        "conn",
+        "last_read",
+        "number",
+        "payload",
+        "retry_after_s",
+        "started_at",
+        "stream",
+        "whole",
+    )
+
+    def __init__(self, errand: Errand, number: int, backend: Backend, *, now: float, held_limit: int) -> None:
+        self._errand = errand
+        self._gate: StreamGate | None = None
+        self._held_limit = held_limit
+        self._over = False
+        self._fresh = False
+        self._size = 0
+        self.number = number
+        self.backend = backend
+        self.conn: UpstreamConnection | None = None
+        self._begun = False
+        self.last_read = b""
+        self.payload: list[bytes] = []
+        self.stream = False
+        self.whole = False
+        self.retry_after_s: float | None = None
+        self.started_at = now
+
+    def start(self) -> None:
+        """Send the request, on a connection that is there or on a new one."""
+        backend = self.backend
+        counters = backend.counters
+        counters.attempts += 1
+        seat = backend.seat
+        if seat.inflight == 0:
+            counters.busy_since = self.started_at
+        seat.inflight += 1
+        conn = backend.take_idle()
+        if conn is None:
+            backend.open_for(self)
+        else:
+            self._send(conn)
+
+    def connected(self, conn: UpstreamConnection) -> None:
+        """Taker: a new connection is there."""
+        if self._over:
+            conn.release()  # never used: fit for the next
+            return
+        self._fresh = True
+        self._send(conn)
+
+    def unreachable(self, kind: FailureKind, detail: str) -> None:
+        """Taker: there is none."""
+        if not self._over:
+            self._fail(kind, detail)
+
+    def _send(self, conn: UpstreamConnection) -> None:
+        self.conn = conn
+        head, body = self._errand.request_for(self.backend)
+        if len(body) < 16384:  # noqa: PLR2004 - one write, one copy
+            conn.begin(self, head + body)
+        else:
+            conn.begin(self, head, body)
+
+    def fed(self, conn: UpstreamConnection, data: bytes) -> None:
+        """Owner: a read brought ``data``."""
+        if not conn.status:
+            return
+        if not self._begun:
+            self._begun = True
+            verdict = self._open(conn)
+            if verdict is not None:
+                self._settle(verdict)
+                return
+        self.last_read = data
+        self.payload += conn.pieces
+        verdict = self._judge_stream(conn) if self.stream else self._judge_whole(conn)
+        if verdict is not Gate.WAIT:
+            self._settle(verdict)
+
+    def _open(self, conn: UpstreamConnection) -> Verdict | None:
+        """The head is there: a verdict if the status says it all, else None."""
+        verdict = judge_status(conn.status, users_key=self.backend.pool.forward_authorization)
+        if verdict is None:
+            self.stream = _is_event_stream(conn)
+            if self.stream:
+                self._gate = StreamGate()
+            return None
+        if isinstance(verdict, Broken):
+            self.retry_after_s = _retry_after(conn)
+            return verdict
+        self._held_limit = ERROR_BODY_BYTES
+        return None  # the user's own error: its body is waited for, and relayed
+
+    def _judge_stream(self, conn: UpstreamConnection) -> Verdict:
+        gate = self._gate
+        if gate is None:
+            return Gate.OPEN
+        for piece in conn.pieces:
+            verdict = gate.feed(piece)
+            if verdict is not Gate.WAIT:
+                return verdict
+        return gate.finish() if conn.complete else Gate.WAIT
+
+    def _judge_whole(self, conn: UpstreamConnection) -> Verdict:
+        if not conn.complete:
+            self._size += sum(map(len, conn.pieces))
+            return Gate.OPEN if self._size > self._held_limit else Gate.WAIT
+        self.whole = True
+        if conn.status >= 400:  # noqa: PLR2004 - the user's own error, judged by its status
+            return Gate.OPEN
+        return judge_body(self.payload[0] if len(self.payload) == 1 else b"".join(self.payload))
+
+    def _settle(self, verdict: Verdict) -> None:
+        if isinstance(verdict, Broken):
+            self._fail(verdict.kind, verdict.detail)
+        else:
+            self._errand.attempt_answered(self)
+
+    def broke(self, conn: UpstreamConnection, kind: FailureKind, detail: str) -> None:
+        """Owner: the connection ended, perhaps with the answer."""
+        if self._over:
+            return
+        if conn.silent and kind is FailureKind.CLOSED and not self._fresh:
+            self.conn = None
+            self._fresh = True
+            self.backend.open_for(self)  # it was idle for too long: once more, silently, on a new one
+            return
+        if conn.complete and self._begun:
+            verdict = self._gate.finish() if self._gate is not None else self._judge_whole(conn)
+            if verdict is Gate.OPEN:
+                self._settle(verdict)
+                return
+        self._fail(kind, detail)
+
+    def upstream_paused(self, *, paused: bool) -> None:
+        """Owner: a large body is on its way."""
+        self._errand.upstream_paused(paused=paused)
+
+    def _fail(self, kind: FailureKind, detail: str) -> None:
+        self.leave()
+        self._errand.attempt_failed(self, kind, detail)
+
+    def cancel(self) -> None:
+        """Close the connection at once."""
+        conn = self.conn
+        if conn is not None and not self._over:
+            conn.abort()
+            self.conn = None
+        self.leave()
+
+    def leave(self) -> None:
+        """The endpoint is free of this attempt: the connection is given back if it may be used again, else closed."""
+        if self._over:
+            return
+        self._over = True
+        self.backend.seat.inflight -= 1
+        conn, self.conn = self.conn, None
+        if conn is not None:
+            conn.release()
+
+    def __repr__(self) -> str:
+        return f"Attempt({self.number}, {self.backend.seat.id}, over={self._over})"
+
+
+def _is_event_stream(conn: UpstreamConnection) -> bool:
+    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in conn.headers)
+
+
+def _retry_after(conn: UpstreamConnection) -> float | None:
+    for name, value in conn.headers:
+        if name == b"retry-after" and value.isdigit():
+            return min(float(value), 3600.0)
+    return None

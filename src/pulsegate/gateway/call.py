@@ -1,0 +1,357 @@
+"""One request from its body's arrival to its line in the access log: carries out what the rescue machine decides."""
+
+from typing import Protocol, assert_never
+
+from pulsegate.core.rescue import Action, Answer, Cancel, FailureKind, Park, Rescue, Start
+from pulsegate.core.rescue import Relay as RelayAction
+from pulsegate.core.routing import Lane, Seat, affinity_seed_of
+from pulsegate.gateway.access import AccessLine
+from pulsegate.gateway.attempt import Attempt
+from pulsegate.gateway.backend import Backend
+from pulsegate.gateway.context import Context
+from pulsegate.gateway.delivery import Delivery
+from pulsegate.gateway.errors import ApiError
+from pulsegate.gateway.keys import Key
+from pulsegate.gateway.request import Routing, rewritten
+from pulsegate.gateway.request_head import RequestHead
+from pulsegate.gateway.roster import Route
+from pulsegate.gateway.usage import Usage
+
+CLIENT_GONE = 499  # what the log says of a client that left; nobody is sent this
+
+
+class Client(Protocol):
+    """The connection that a request came by."""
+
+    paused: bool
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        ...
+
+    def refuse(self, error: ApiError, request_id: bytes) -> None:
+        """Send an error of our own as the whole answer."""
+        ...
+
+    def call_over(self, *, keep_alive: bool) -> None:
+        """The answer is complete (or the connection must be closed, because it cannot be completed)."""
+        ...
+
+    def pause_reading(self, *, paused: bool) -> None:
+        """Stop taking from the client, or go on."""
+        ...
+
+
+class Call:
+    """One request. ``due_at`` is when the sweeper should look at it next."""
+
+    __slots__ = (
+        "_attempts",
+        "_bodies",
+        "_body",
+        "_causes",
+        "_client",
+        "_context",
+        "_delivery",
+        "_lane",
+        "_own_s",
+        "_rescue",
+        "_route",
+        "_routing",
+        "_trouble",
+        "due_at",
+        "endpoint",
+        "head",
+        "key",
+        "over",
+        "started_at",
+        "ttft_s",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        client: Client,
+        *,
+        head: RequestHead,
+        body: bytes,
+        routing: Routing,
+        route: Route,
+        key: Key | None,
+        began_at: float,
+    ) -> None:
+        self._context = context
+        self._client = client
+        self.head = head
+        self._body = body
+        self._routing = routing
+        self._route = route
+        self.key = key
+        self._attempts: dict[int, Attempt] = {}
+        self._bodies: dict[str | None, bytes] = {}
+        self._delivery: Delivery | None = None
+        self._lane = lane_of(head, key)
+        self._own_s = 0.0
+        self._trouble: str | None = None
+        self.started_at = began_at
+        self.ttft_s: float | None = None
+        self.endpoint: Seat | None = None
+        self.over = False
+        policy = route.streams if routing.stream else route.wholes
+        self._rescue = Rescue(
+            policy, route.current_plan, self._lane, context.budget, context.random, affinity_of(context, head, routing)
+        )
+        self.due_at = began_at
+
+    def begin(self) -> None:
+        """Start the first attempt."""
+        context = self._context
+        context.live.add(self)
+        context.budget.in_flight += 1
+        if self.key is not None:
+            self.key.inflight += 1
+        self._do(self._rescue.begin(self.started_at))
+        self._own_s = context.now() - self.started_at
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts were started."""
+        return self._rescue.attempts
+
+    # decisions carried out
+
+    def _do(self, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            match action:
+                case Start():
+                    self._start(action.attempt, action.seat)
+                case RelayAction():
+                    self._deliver(self._attempts[action.attempt])
+                case Cancel():
+                    self._attempts.pop(action.attempt).cancel()
+                case Answer():
+                    self._refuse(action)
+                case Park():
+                    self._context.parked.append(self)
+                case _:
+                    assert_never(action)
+        if not self.over and self._delivery is None:
+            self.due_at = self._rescue.due_at
+
+    def _start(self, number: int, seat: Seat) -> None:
+        context = self._context
+        if number:
+            self._route.counters.replayed(str(self._rescue.cause or ""))
+        attempt = Attempt(
+            self,
+            number,
+            context.roster.backends[seat.id],
+            now=context.now() if number else self.started_at,
+            held_limit=context.setup.limits.held_bytes,
+        )
+        self._attempts[number] = attempt
+        self.endpoint = seat
+        attempt.start()
+
+    def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
+        """Errand: head and body for this endpoint."""
+        head = self.head
+        body = self._body_for(backend)
+        parts = [backend.prefix(head.target), *head.pairs]
+        if not head.content_type_given:
+            parts.append(b"Content-Type: application/json\r\n")
+        if backend.pool.forward_authorization and head.authorization is not None:
+            parts.append(b"Authorization: %b\r\n" % head.authorization)
+        parts.append(b"X-Request-ID: %b\r\nContent-Length: %d\r\n\r\n" % (head.request_id, len(body)))
+        return b"".join(parts), body
+
+    def _body_for(self, backend: Backend) -> bytes:
+        model = backend.setup.model
+        if model == self._routing.model:
+            model = None
+        ask_usage = self._asks_usage(backend)
+        if model is None and not ask_usage:
+            return self._body
+        made = self._bodies.get(model)
+        if made is None:
+            made = self._bodies[model] = rewritten(self._body, model, ask_usage=ask_usage)
+        return made
+
+    def _asks_usage(self, backend: Backend) -> bool:
+        routing = self._routing
+        return (
+            routing.stream is True
+            and backend.pool.ask_usage
+            and not routing.wants_usage
+            and self.head.path in ASKS_USAGE
+        )
+
+    def attempt_answered(self, attempt: Attempt) -> None:
+        """Errand: an attempt's gate is open."""
+        now = self._context.now()
+        attempt.backend.counters.ttft.add(now - attempt.started_at)
+        attempt.backend.counters.sign_at = now
+        self._do(self._rescue.answered(attempt.number, now))
+        self._free_budget()
+        self._own_s += self._context.now() - now
+
+    def attempt_failed(self, attempt: Attempt, kind: FailureKind, detail: str) -> None:
+        """Errand: an attempt is over."""
+        self._attempts.pop(attempt.number, None)
+        self._trouble = detail
+        attempt.backend.counters.failed(kind, evidence=kind not in NO_EVIDENCE)
+        self._context.alarm()
+        self._do(self._rescue.failed(attempt.number, kind, self._context.now(), attempt.retry_after_s))
+        self._free_budget()
+
+    def _free_budget(self) -> None:
+        if self._rescue.attempts > 1 and self._context.parked:
+            self._context.pump()
+
+    def upstream_paused(self, *, paused: bool) -> None:
+        """Errand: nothing to hold back: the whole request is in our memory."""
+
+    def _deliver(self, attempt: Attempt) -> None:
+        """An attempt has won: its answer goes to the client."""
+        context = self._context
+        now = context.now()
+        self.ttft_s = now - self.started_at
+        self.endpoint = attempt.backend.seat
+        self._attempts.clear()
+        delivery = Delivery(self, self._client, attempt, context)
+        self._delivery = delivery
+        self.due_at = now + attempt.backend.pool.itl_deadline_s
+        delivery.begin(
+            now, attempts=self._rescue.attempts, hide_usage=self._asks_usage(attempt.backend), stream=attempt.stream
+        )
+
+    def _refuse(self, answer: Answer) -> None:
+        error = ApiError(
+            status=answer.status, code=answer.code, message=answer.message, retry_after_s=answer.retry_after_s
+        )
+        self.end(answer.status, code=answer.code)
+        self._client.refuse(error, self.head.request_id or b"")
+
+    # what happens to it
+
+    def due(self, now: float) -> None:
+        """Live: ``due_at`` has come."""
+        delivery = self._delivery
+        if delivery is not None:
+            self.due_at = delivery.watch(now)
+        else:
+            self._do(self._rescue.deadline(now))
+            self._free_budget()
+
+    def budget_freed(self, now: float) -> None:
+        """Live: the retry budget may have room."""
+        if not self.over and self._delivery is None:
+            self._do(self._rescue.budget_freed(now))
+
+    def endpoints_changed(self, ejected: list[Seat], suspect: list[Seat], now: float) -> None:
+        """A snapshot ejected or suspects endpoints; matters while this request waits for its first token."""
+        if self._delivery is not None:
+            return
+        waits_at = {attempt.backend.seat for attempt in self._attempts.values()}
+        for seat in ejected:
+            if seat in waits_at and not self.over:
+                self._do(self._rescue.endpoint_ejected(seat, now))
+        for seat in suspect:
+            if seat in waits_at and not self.over and self._delivery is None:
+                self._do(self._rescue.endpoint_suspect(seat, now))
+        self._free_budget()
+
+    def client_paused(self, *, paused: bool) -> None:
+        """The client reads slower than the endpoint sends, or keeps up again."""
+        if self._delivery is not None:
+            self._delivery.client_paused(paused=paused)
+
+    def client_gone(self) -> None:
+        """The client left: everything upstream is cancelled at once."""
+        if self.over:
+            return
+        if self._delivery is not None:
+            self._delivery.cancel()
+            self.end(CLIENT_GONE, ended="client_gone", usage=self._delivery.usage())
+        else:
+            self._do(self._rescue.client_gone())
+            self._free_budget()
+            self.end(CLIENT_GONE, ended="client_gone")
+
+    def end(
+        self, status: int, *, code: str | None = None, ended: str | None = None, usage: Usage | None = None
+    ) -> None:
+        """The request is over: counts it, logs it, frees what it held. Once."""
+        if self.over:
+            return
+        self.over = True
+        context = self._context
+        context.live.discard(self)
+        context.budget.in_flight -= 1
+        if self.key is not None:
+            self.key.inflight -= 1
+        counters = self._route.counters
+        counters.ended(status)
+        context.counters.own.add(self._own_s)
+        answered = code is None and ended is None and status < 400  # noqa: PLR2004 - an error uses nothing
+        if answered:
+            counters.used(usage)
+            if self._rescue.attempts > 1:
+                counters.rescued += 1
+        if context.access.wanted:
+            context.access.add(self._line(status, code, ended, usage, missing=answered and usage is None))
+
+    def _line(
+        self, status: int, code: str | None, ended: str | None, usage: Usage | None, *, missing: bool
+    ) -> AccessLine:
+        context = self._context
+        rescue = self._rescue
+        return AccessLine(
+            ts=context.wall(),
+            id=(self.head.request_id or b"").decode("ascii"),
+            path=self.head.path.decode("ascii"),
+            status=status,
+            model=self._routing.model,
+            endpoint=None if self.endpoint is None else self.endpoint.id,
+            attempts=rescue.attempts,
+            cause=None if rescue.cause is None else str(rescue.cause),
+            trouble=self._trouble,
+            lane=self._lane,
+            key=None if self.key is None else self.key.name,
+            stream=self._routing.stream is True,
+            ttft_s=None if self.ttft_s is None else round(self.ttft_s, 6),
+            duration_s=round(context.now() - self.started_at, 6),
+            prompt_tokens=None if usage is None else usage.prompt_tokens,
+            completion_tokens=None if usage is None else usage.completion_tokens,
+            usage_missing=missing,
+            code=code,
+            ended=ended,
+        )
+
+
+NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED})
+"""Failures that say nothing bad about an endpoint's engine: our own, its being full, and what the prober told us
+itself."""
+
+ASKS_USAGE = frozenset({b"/v1/chat/completions", b"/v1/completions"})
+"""Where ``stream_options.include_usage`` is known; the responses API always tells."""
+
+
+def lane_of(head: RequestHead, key: Key | None) -> Lane:
+    """The request's own word, else its key's, else normal."""
+    match head.priority and head.priority.strip().lower():
+        case b"low":
+            return Lane.LOW
+        case b"normal":
+            return Lane.NORMAL
+        case _:
+            return Lane.NORMAL if key is None else key.lane
+
+
+def affinity_of(context: Context, head: RequestHead, routing: Routing) -> int | None:
+    """The session's hash, None when nothing names a session."""
+    if head.affinity:
+        return affinity_seed_of(head.affinity.decode("latin-1"))
+    if context.setup.affinity_user and routing.user:
+        return affinity_seed_of(routing.user)
+    return None

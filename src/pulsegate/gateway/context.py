@@ -1,0 +1,70 @@
+"""What all requests of one worker share."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pulsegate.core.retry_budget import RetryBudget
+from pulsegate.core.routing import Seat
+from pulsegate.gateway.access import AccessLog
+from pulsegate.gateway.counters import Counters
+from pulsegate.gateway.keys import KeyRing
+from pulsegate.gateway.roster import Roster
+from pulsegate.gateway.setup import Setup
+
+
+class Live(Protocol):
+    """A request under way, as the sweeper and the snapshots see it."""
+
+    due_at: float
+
+    def due(self, now: float) -> None:
+        """``due_at`` has come."""
+        ...
+
+    def budget_freed(self, now: float) -> None:
+        """The retry budget may have room."""
+        ...
+
+    def endpoints_changed(self, ejected: list[Seat], suspect: list[Seat], now: float) -> None:
+        """A snapshot ejected or suspects endpoints."""
+        ...
+
+    def client_gone(self) -> None:
+        """Nobody waits for it any more."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Context:
+    """One worker's shared state: plain references, owned by ``Gateway``.
+
+    Attributes:
+        now: monotonic seconds; ``wall`` seconds since the epoch.
+        random: uniform in [0, 1).
+        live: requests under way.
+        parked: those of them that wait for the retry budget, in order.
+        dropped: names of headers that never go on from clients.
+        draining: answers close their connections.
+        alarm: called when something should be reported at once; ``pump`` when the retry budget may have room again.
+    """
+
+    now: Callable[[], float]
+    wall: Callable[[], float]
+    random: Callable[[], float]
+    new_id: Callable[[], bytes]
+    setup: Setup
+    roster: Roster
+    counters: Counters
+    budget: RetryBudget
+    keys: KeyRing | None
+    access: AccessLog
+    alarm: Callable[[], object]
+    pump: Callable[[], object]
+    started_at: float
+    dropped: frozenset[bytes] = frozenset()
+    affinity_header: bytes | None = None
+    draining: bool = False
+    live: set[Live] = field(default_factory=set[Live])
+    parked: deque[Live] = field(default_factory=deque[Live])

@@ -1,0 +1,26 @@
+"""A request's id: the client's own when it is presentable, else a new one."""
+
+import re
+from collections.abc import Callable
+from itertools import count
+
+_PRESENTABLE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+def request_ids(random_bits: Callable[[int], int]) -> Callable[[], bytes]:
+    """A maker of ids: 32 hexadecimal digits, of which the first half tells makers apart and the second requests.
+
+    Drawing 128 random bits for each request would cost more than parsing its headers.
+    """
+    prefix = f"{random_bits(64):016x}"
+    numbers = count(random_bits(32))
+
+    def make() -> bytes:
+        return f"{prefix}{next(numbers):016x}".encode()
+
+    return make
+
+
+def presentable(given: bytes | None) -> bool:
+    """Whether a client's id may be taken over: anything else could forge log lines."""
+    return given is not None and _PRESENTABLE.fullmatch(given) is not None

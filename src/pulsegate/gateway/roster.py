@@ -1,0 +1,149 @@
+"""Routes, pools and endpoints as a worker holds them: made from a setup, moved by snapshots."""
+
+from collections.abc import Callable
+
+from pulsegate.core.ids import EndpointId, PoolName
+from pulsegate.core.rescue import RescuePolicy
+from pulsegate.core.routing import Plan, Seat, affinity_seed_of, compile_plan, seat_views
+from pulsegate.core.snapshot import PoolView, Snapshot
+from pulsegate.gateway.backend import Backend, Spawn
+from pulsegate.gateway.counters import Counters, RouteCounters
+from pulsegate.gateway.setup import EndpointSetup, PoolSetup, RouteSetup, Setup
+from pulsegate.gateway.welcome import untold_view
+
+
+class Route:
+    """One public model name: how it is served now. ``plan`` is replaced by each snapshot."""
+
+    __slots__ = ("counters", "plan", "setup", "streams", "wholes")
+
+    def __init__(self, setup: RouteSetup, counters: RouteCounters) -> None:
+        self.setup = setup
+        self.counters = counters
+        self.plan = Plan(route=setup.name, tiers=())
+        self.streams = RescuePolicy(attempt_deadline_s=30.0, total_deadline_s=900.0)
+        self.wholes = self.streams
+
+    def current_plan(self) -> Plan:
+        """The plan as of now."""
+        return self.plan
+
+
+class Roster:
+    """Everything that requests are routed to."""
+
+    __slots__ = ("_counters", "_now", "_spawn", "_views", "backends", "routes", "version")
+
+    def __init__(self, counters: Counters, *, now: Callable[[], float], spawn: Spawn) -> None:
+        self.routes: dict[str, Route] = {}
+        self.backends: dict[EndpointId, Backend] = {}
+        self.version: int | None = None
+        self._views: dict[PoolName, PoolView] = {}
+        self._counters = counters
+        self._now = now
+        self._spawn = spawn
+
+    def configure(self, setup: Setup) -> None:
+        """Take over a setup. Endpoints that are unchanged keep their connections, all that stay keep their counts.
+
+        Raises:
+            ValueError: the setup contradicts itself; nothing has changed then.
+        """
+        check(setup)
+        backends = self._backends(setup)
+        for endpoint, old in self.backends.items():
+            if backends.get(endpoint) is not old:
+                old.retire()
+        self.backends = backends
+        pools = {pool.name: pool for pool in setup.pools}
+        for pool in setup.pools:
+            known = self._views.get(pool.name)
+            self._views[pool.name] = untold_view(pool, known)
+        self._views = {name: self._views[name] for name in pools}
+        old_routes = self.routes
+        self.routes = {}
+        for spec in setup.routes:
+            route = old_routes.get(spec.name) or Route(spec, self._counters.route(spec.name))
+            route.setup = spec
+            route.streams, route.wholes = policies(setup, pools[spec.tiers[0]])
+            self.routes[spec.name] = route
+        self._apply()
+
+    def _backends(self, setup: Setup) -> dict[EndpointId, Backend]:
+        backends: dict[EndpointId, Backend] = {}
+        for pool in setup.pools:
+            for endpoint in pool.endpoints:
+                old = self.backends.get(endpoint.id)
+                if old is not None and old.setup == endpoint and old.pool == pool:
+                    backends[endpoint.id] = old
+                else:
+                    backends[endpoint.id] = self._backend(endpoint, pool, setup)
+        return backends
+
+    def _backend(self, endpoint: EndpointSetup, pool: PoolSetup, setup: Setup) -> Backend:
+        seat = Seat(id=endpoint.id, pool=pool.name, affinity_seed=affinity_seed_of(endpoint.id))
+        counters = self._counters.endpoint(seat)
+        counters.seat.limit = endpoint.max_inflight
+        counters.seat.pool = pool.name
+        try:
+            return Backend(endpoint, pool, setup.limits, counters=counters, now=self._now, spawn=self._spawn)
+        except OSError as exc:
+            raise ValueError(f"endpoint {endpoint.id}: its TLS files cannot be read: {exc}") from exc
+
+    def follow(self, snapshot: Snapshot) -> tuple[list[Seat], list[Seat]]:
+        """Route by this snapshot from now on.
+
+        Returns:
+            the seats that became ejected, and those that became suspect.
+        """
+        self.version = snapshot.version
+        for view in snapshot.pools:
+            if view.name in self._views:
+                self._views[view.name] = view
+        return self._apply()
+
+    def _apply(self) -> tuple[list[Seat], list[Seat]]:
+        seats = {endpoint: backend.seat for endpoint, backend in self.backends.items()}
+        changed = seat_views(seats, self._views.values())
+        for route in self.routes.values():
+            route.plan = compile_plan(route.setup.name, route.setup.tiers, self._views, seats)
+        return changed
+
+    def close(self) -> None:
+        """Close every connection."""
+        for backend in self.backends.values():
+            backend.close()
+
+
+def check(setup: Setup) -> None:
+    """Whether a setup holds together.
+
+    Raises:
+        ValueError: it does not; the message says what is missing or double.
+    """
+    pools = {pool.name for pool in setup.pools}
+    for route in setup.routes:
+        if not route.tiers:
+            raise ValueError(f"route {route.name}: it names no pool")
+        missing = [tier for tier in route.tiers if tier not in pools]
+        if missing:
+            raise ValueError(f"route {route.name}: there is no pool {missing[0]}")
+    ids = [endpoint.id for pool in setup.pools for endpoint in pool.endpoints]
+    double = next((endpoint for endpoint in ids if ids.count(endpoint) > 1), None)
+    if double is not None:
+        raise ValueError(f"endpoint {double} is configured twice")
+
+
+def policies(setup: Setup, pool: PoolSetup) -> tuple[RescuePolicy, RescuePolicy]:
+    """How long streams, and requests without streaming, may wait."""
+    limits = setup.limits
+
+    def policy(attempt_deadline_s: float) -> RescuePolicy:
+        return RescuePolicy(
+            attempt_deadline_s=attempt_deadline_s,
+            total_deadline_s=limits.total_deadline_s,
+            max_attempts=limits.max_attempts,
+            hedge=setup.hedge,
+        )
+
+    return policy(pool.ttft_deadline_s), policy(pool.answer_deadline_s)
