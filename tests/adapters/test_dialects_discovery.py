@@ -281,3 +281,19 @@ async def test_discovery_is_quick_and_never_asks_for_a_token():
         assert sorted(pages) == ["GET /", "GET /get_model_info", "GET /info", "GET /v1/models", "GET /v2"]
         assert server.paths()[5:] == ["POST /v1/completions", "POST /v1/chat/completions"]
         await client.close()
+
+
+async def test_a_server_too_sick_to_tell_is_asked_again():
+    """It answers 500 to everything, then recovers: it is not taken for a generic server for ever."""
+    sick = text("Internal Server Error", 500)
+    async with fake_server({"GET /v1/models": sick, "POST /v1/completions": sick}) as server:
+        client = open_engine(endpoint(server.url, model="base"))
+        result = await client.probe(ASK)
+        assert result.fault is not None
+        assert result.fault.kind is FaultClass.SERVER
+        assert client.discovery is None
+        server.routes |= {"GET /v1/models": VLLM, "POST /v1/completions": TOKEN}
+        assert (await client.probe(ASK)).token_seen
+        assert client.discovery is not None
+        assert client.discovery.engine is EngineName.VLLM
+        await client.close()

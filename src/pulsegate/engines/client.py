@@ -9,7 +9,7 @@ costs deadline, not TTFT.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from pulsegate.core.fleet import EndpointSpec, EngineName
 from pulsegate.core.probe import Counters, Ending, Fault, FaultClass, Phases, ProbeAsk, ProbeResult
@@ -27,6 +27,8 @@ MAX_ASKS: Final = 4
 
 _MAX_METRICS_BYTES: Final = 16 * 1024 * 1024
 _CLOSER_LOOK_SHARE: Final = 0.5  # of what is left of the deadline: the probe itself needs the rest
+_SLEEP_PAGE_SHARE: Final = 0.25
+_SLEEP_LOOKS_LIKE: Final = frozenset({FaultClass.SERVER, FaultClass.CUDA, FaultClass.ENGINE_DEAD})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class _Acquaintance:
     discovery: Discovery
     manner: Manner
     counter_reader: CounterReader | None
+    sleep_page: str | None
+    in_doubt: bool = False  # the last probe gave no token, so it may have been put to sleep
 
 
 class EngineClient:
@@ -63,13 +67,20 @@ class EngineClient:
         known = await self._acquaint(left)
         if isinstance(known, Setback):
             return self._noted(_setback_result(ask, known))
+        if known.in_doubt and (asleep := await self._asleep(known, left)):
+            return _setback_result(ask, asleep)
         exchange, answer = await self._ask(known, ask, left)
         for _ in range(MAX_ASKS - 1):
             fault = answer.fault()
             if fault is None or left() <= 0 or not await self._learned(known, fault, answer.said, left):
                 break
             exchange, answer = await self._ask(known, ask, left)
-        return self._noted(_result(ask, known.dialect, exchange, answer))
+        result = _result(ask, known.dialect, exchange, answer)
+        failed = result.fault is not None and result.fault.kind in _SLEEP_LOOKS_LIKE
+        known.in_doubt = failed or result.ending is Ending.DEADLINE
+        if failed and (asleep := await self._asleep(known, left)):
+            result = replace(result, fault=asleep.fault)
+        return self._noted(result)
 
     async def counters(self, deadline_s: float) -> Counters | None:
         """Read the progress counters; None when there are none or they could not be read in time."""
@@ -130,6 +141,7 @@ class EngineClient:
             discovery=found,
             manner=Manner(route=dialect.routes[0]),
             counter_reader=None if reader is None else reader(),
+            sleep_page=dialect.sleep_page,
         )
         return self._known
 
@@ -153,6 +165,19 @@ class EngineClient:
 
         return await served_model(engine, fetch)
 
+    async def _asleep(self, known: _Acquaintance, left: Callable[[], float]) -> Setback | None:
+        """Why it gives no token, if it was put to sleep on purpose. Using a sleeping engine can break it."""
+        if known.sleep_page is None:
+            return None
+        page = await self._page(known.sleep_page, left, share=_SLEEP_PAGE_SHARE)
+        if page.fault is not None and page.fault.kind in (FaultClass.NOT_FOUND, FaultClass.BAD_REQUEST):
+            known.sleep_page = None
+        said = page.json() if page.ok else None
+        if not isinstance(said, dict) or cast("dict[str, object]", said).get("is_sleeping") is not True:
+            return None
+        fault = Fault(kind=FaultClass.SLEEPING, detail=f"{known.sleep_page} says that it was put to sleep", status=200)
+        return Setback(page=page, fault=fault)
+
     async def _page(
         self, path: str, left: Callable[[], float], *, method: str = "GET", share: float = 1.0, max_bytes: int = 1 << 20
     ) -> Page:
@@ -162,7 +187,9 @@ class EngineClient:
 
     def _noted(self, result: ProbeResult) -> ProbeResult:
         """What comes back after nothing listened may be another server, or the same one serving another model."""
-        if result.fault is not None and result.fault.kind is FaultClass.REFUSED:
+        refused = result.fault is not None and result.fault.kind is FaultClass.REFUSED
+        guessed = self._known is not None and not self._known.discovery.sure and not result.token_seen
+        if refused or guessed:
             self._known = None
         return result
 

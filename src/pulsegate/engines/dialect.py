@@ -147,6 +147,11 @@ class Dialect(Protocol):
         """Makes a reader of its progress counters; None if it has none."""
         ...
 
+    @property
+    def sleep_page(self) -> str | None:
+        """Which page says whether the engine was put to sleep on purpose; None if none does."""
+        ...
+
     def request(self, ask: ProbeAsk, model: str | None, manner: Manner, rank: int | None) -> Request:
         """The probe request."""
         ...

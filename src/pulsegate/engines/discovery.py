@@ -31,11 +31,16 @@ _TELLS_NOTHING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What answers there. ``model`` is None if the answers did not name one; ``evidence`` is fit for people."""
+    """What answers there.
+
+    ``model`` is None if the answers did not name one; ``evidence`` is fit for people. ``sure`` is false when the
+    server was too sick to tell, so that it has to be asked again.
+    """
 
     engine: EngineName
     model: str | None
     evidence: str
+    sure: bool = True
 
 
 async def discover(fetch: Fetch) -> Discovery | Setback:
@@ -53,6 +58,7 @@ async def discover(fetch: Fetch) -> Discovery | Setback:
         engine=EngineName.OPENAI,
         model=names[0] if names else None,
         evidence=f"{seen}, so it is spoken to as a generic OpenAI-compatible server",
+        sure=listing.ok,
     )
 
 

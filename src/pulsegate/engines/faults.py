@@ -154,16 +154,15 @@ def classify_answer(
     return _classify(status, read_error_body(body), headers or {}, secrets)
 
 
-def classify_error(value: object, status: int | None = None, secrets: tuple[str, ...] = ()) -> Fault | None:
-    """The fault that a decoded JSON value tells of, None if it tells of none.
+def classify_error(value: object, status: int | None = None, secrets: tuple[str, ...] = ()) -> Fault:
+    """The fault that an error inside an answer is.
 
     Args:
-        value: an event of a stream that has an error in it, or the value of its ``error`` field.
+        value: an event of a stream that has an error in it, or the value of its ``error`` field; decoded or as text.
         status: None inside a stream, where the 200 that began it means nothing.
         secrets: never to be repeated in ``detail``.
     """
-    told = read_error_value(value)
-    return None if told is None else _classify(status, told, {}, secrets)
+    return _classify(status, read_error_value(value) or ErrorBody(message=""), {}, secrets)
 
 
 def _classify(http_status: int | None, told: ErrorBody, headers: Mapping[str, str], secrets: tuple[str, ...]) -> Fault:

@@ -8,7 +8,7 @@ Errors
     Flat: ``{"message", "type", "code", "param", "object": "error"}``; 503 "The inference engine is unavailable.";
     499 when the engine cancelled the request; in streams ``data: {"error": {flat}}`` then ``[DONE]``.
 Cold start
-    Refused, then ``/health`` 503 ``{"status": "initializing"}``. Put to sleep: ``/health`` 200 ``"sleeping"``.
+    Refused, then ``/health`` 503 ``{"status": "initializing"}``. Put to sleep: ``/is_sleeping``.
 """
 
 from typing import Final
@@ -33,4 +33,4 @@ def _counters() -> PrometheusReader:
     return PrometheusReader(names=METRICS)
 
 
-LMDEPLOY: Final = OpenAiDialect(name=EngineName.LMDEPLOY, counter_reader=_counters)
+LMDEPLOY: Final = OpenAiDialect(name=EngineName.LMDEPLOY, counter_reader=_counters, sleep_page="/is_sleeping")

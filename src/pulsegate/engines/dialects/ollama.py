@@ -52,6 +52,7 @@ class OllamaDialect:
     needs_model: bool = True
     ends_silently: bool = False
     counter_reader: Callable[[], CounterReader] | None = None
+    sleep_page: str | None = None
 
     def request(self, ask: ProbeAsk, model: str | None, manner: Manner, rank: int | None) -> Request:
         """A streamed raw generation."""

@@ -31,6 +31,7 @@ from pulsegate.engines.openai_stream import read_openai_event
 
 LEAST_ACCEPTED_TOKENS: Final = 16
 _DROPPABLE: Final = ("temperature", "top_p")
+_TURNED_DOWN: Final = frozenset({FaultClass.NOT_FOUND, FaultClass.BAD_REQUEST})
 _CHAT_ASKED_FOR = re.compile(r"chat/completions|not a completion model|does not support .{0,20}completions")
 _MODEL_UNKNOWN = re.compile(r"\bmodels?\b.{0,200}(?:not exist|not found|not available|unknown|invalid)|model_not_found")
 
@@ -47,6 +48,7 @@ class OpenAiDialect:
         extras: the fields that only this engine knows.
         optional: the names of those, which may be left out where a server does not know them.
         rank_header: pins a data-parallel rank, None if the engine has no such header.
+        sleep_page: says whether the engine was put to sleep.
     """
 
     name: EngineName
@@ -58,6 +60,7 @@ class OpenAiDialect:
     extras: Callable[[ProbeAsk], Mapping[str, object]] = _nothing
     optional: tuple[str, ...] = ()
     rank_header: str | None = None
+    sleep_page: str | None = None
 
     def request(self, ask: ProbeAsk, model: str | None, manner: Manner, rank: int | None) -> Request:
         """A streamed completion, or a chat if the server has only that."""
@@ -88,12 +91,12 @@ def adapt(routes: tuple[Route, ...], optional: tuple[str, ...], manner: Manner, 
     said, kind = refusal.said, refusal.fault.kind
     if kind is FaultClass.OUTPUT_LIMIT and manner.min_tokens < LEAST_ACCEPTED_TOKENS:
         return replace(manner, min_tokens=LEAST_ACCEPTED_TOKENS)
+    if kind not in _TURNED_DOWN:
+        return None
     no_such_door = kind is FaultClass.NOT_FOUND or refusal.fault.status == 405  # noqa: PLR2004 - method not allowed
     if (no_such_door and not _MODEL_UNKNOWN.search(said)) or _CHAT_ASKED_FOR.search(said):
         later = routes[routes.index(manner.route) + 1 :]
         return replace(manner, route=later[0]) if later else None
-    if kind is not FaultClass.BAD_REQUEST:
-        return None
     if "max_completion_tokens" in said and not manner.long_limit_name:
         return replace(manner, long_limit_name=True)
     named = frozenset(name for name in optional if name in said) - manner.without

@@ -67,6 +67,7 @@ class TgiDialect:
     needs_model: bool = False
     ends_silently: bool = False
     counter_reader: Callable[[], CounterReader] | None = _counters
+    sleep_page: str | None = None
 
     def request(self, ask: ProbeAsk, model: str | None, manner: Manner, rank: int | None) -> Request:
         """A greedy streamed generation."""
@@ -82,10 +83,10 @@ class TgiDialect:
             event = _decoder.decode(data)
         except msgspec.DecodeError:
             event = None
-        if event is None or (event.token is None and event.error is None):
+        if event is None or not (event.token or event.error):
             _V1.read(facts, data)
             return
-        if event.error is not None:
+        if event.error:
             facts.error(declared_error(msgspec.json.decode(data)))
         if event.token is not None:
             facts.token(event.token.text)

@@ -84,6 +84,7 @@ class TritonDialect:
     needs_model: bool = True
     ends_silently: bool = True
     counter_reader: Callable[[], CounterReader] | None = _ModelStats
+    sleep_page: str | None = None
 
     def request(self, ask: ProbeAsk, model: str | None, manner: Manner, rank: int | None) -> Request:  # noqa: ARG002
         """A streamed generation."""

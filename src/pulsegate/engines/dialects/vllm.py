@@ -11,6 +11,8 @@ Errors
     ``{"error": {"message", "type", "param", "code": 500}}``; before 0.10 flat with ``"object": "error"``; 401 is
     ``{"error": "Unauthorized"}``. A dead engine core: 500, possibly without a body, or an error event followed by
     ``[DONE]`` in a stream whose 200 had left long before. Full (``--max-num-queued-reqs``): 503 "currently busy".
+Asleep
+    ``/is_sleeping`` (only in its development mode) tells a sleeping engine from a broken one: both answer 500 or hang.
 Cold start
     Every connection is refused until the model is loaded (20 s to many minutes), then everything answers at once.
 """
@@ -53,4 +55,5 @@ VLLM: Final = OpenAiDialect(
     optional=("cache_salt", "priority"),
     rank_header="X-data-parallel-rank",
     counter_reader=_counters,
+    sleep_page="/is_sleeping",
 )
