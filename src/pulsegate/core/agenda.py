@@ -53,8 +53,11 @@ class Agenda:
 
     def postpone(self, watched: Watched, at: float) -> None:
         """To the next slot of the grid."""
+        self.put(watched.id, self._slot(watched, watched.policy.interval_s, at))
+
+    def _slot(self, watched: Watched, wait_s: float, at: float) -> float:
         policy = watched.policy
-        self.put(watched.id, jittered(next_slot(watched.phase, policy.interval_s, at), policy, self._rng))
+        return jittered(next_slot(watched.phase, wait_s, at, policy.jitter), policy, self._rng)
 
     def claim(self, watched: Watched, pool: Pool, due_at: float, at: float) -> DueProbe | None:
         """Claim the endpoint for its due probe; None when users' tokens make the probe needless for now."""
@@ -93,7 +96,7 @@ class Agenda:
             wait_s = following.wait_s
             if outcome.retry_after_s is not None:
                 wait_s = max(wait_s, min(outcome.retry_after_s, policy.busy_interval_s))
-            due_at = jittered(next_slot(watched.phase, wait_s, scene.at), policy, self._rng)
+            due_at = self._slot(watched, wait_s, scene.at)
         else:
             due_at = scene.at + following.delay_s
         if watched.wanted_at is not None and watched.wanted_at < due_at:

@@ -36,7 +36,6 @@ from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.judging import Judge, Scene, signal
 from pulsegate.core.network import NetworkWatch
 from pulsegate.core.outcome import Outcome
-from pulsegate.core.outcome import Outcome
 from pulsegate.core.pool import Pool
 from pulsegate.core.schedule import Timetable, first_due_at
 from pulsegate.core.snapshot import Snapshot
@@ -131,12 +130,6 @@ class Board:
         """Everything about one endpoint; None if it is not known."""
         watched = self._watched.get(endpoint)
         return None if watched is None else watched.status(self._agenda.at(endpoint))
-
-    def outcome(self, endpoint: EndpointId, at: float) -> Outcome | None:
-        """What the probe of this endpoint that ended at ``at`` amounted to; None if it did not count."""
-        watched = self._watched.get(endpoint)
-        note = None if watched is None else watched.last_note
-        return note.outcome if note is not None and note.at == at else None
 
     def outcome(self, endpoint: EndpointId, at: float) -> Outcome | None:
         """What the probe that ended ``at`` this moment amounted to; None if it did not count (an earlier life)."""

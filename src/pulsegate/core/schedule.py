@@ -89,16 +89,15 @@ def first_due_at(rank: int, fleet_size: int, interval_s: float, at: float) -> fl
     return at + spread_s * rank / max(1, fleet_size)
 
 
-def next_slot(endpoint_phase: float, wait_s: float, after: float) -> float:
-    """The next time on the endpoint's grid after ``after``, but not right away and never later than ``wait_s``.
+def next_slot(endpoint_phase: float, wait_s: float, after: float, jitter: float = 0.0) -> float:
+    """The next time on the endpoint's grid after ``after``, but not right away.
 
-    The grid is absolute: a slow probe or a late start does not shift those that follow. An endpoint that left the grid
-    (a probe was wanted in between) finds its way back within a few turns.
+    The grid is absolute: a slow probe or a late start does not shift those that follow. "Not right away" is a tenth of
+    the wait, or more where jitter may have brought the last probe forward by more.
     """
     offset_s = endpoint_phase * wait_s
-    turn = (after + wait_s / 10 - offset_s) // wait_s + 1
-    slot_at = turn * wait_s + offset_s
-    return slot_at if slot_at <= after + wait_s else after + 0.95 * wait_s
+    soonest = after + wait_s * max(0.1, 0.75 * jitter)
+    return ((soonest - offset_s) // wait_s + 1) * wait_s + offset_s
 
 
 def jittered(slot_at: float, policy: ProbePolicy, rng: Random) -> float:
