@@ -18,7 +18,7 @@ from pulsegate.config import Config, ConfigError
 from pulsegate.control.audience import Audience
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.desk import Desk
-from pulsegate.control.ports import Clock, EngineFactory
+from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver
 from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
 from pulsegate.control.selfcheck import LoopLag
@@ -50,6 +50,7 @@ class Parts:
     clock: Clock
     rng: Random
     open_engine: EngineFactory = open_engine
+    probe_observers: tuple[ProbeObserver, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,12 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     sock = listen(config.admin.listen.host, config.admin.listen.port, "admin.listen")
     board, metrics, hub, snapshots = Board(parts.rng), Metrics(__version__), EventHub(clock), LatestSnapshot()
     logs, lag = LogObserver(parts.log, clock), LoopLag(clock, loop)
-    audience = Audience(publisher=snapshots, crashes=logs, observers=(logs, metrics, hub), probe_observers=(metrics,))
+    audience = Audience(
+        publisher=snapshots,
+        crashes=logs,
+        observers=(logs, metrics, hub),
+        probe_observers=(metrics, *parts.probe_observers),
+    )
     prober = Prober(board=board, open_engine=parts.open_engine, audience=audience, clock=clock, timers=loop, lag=lag)
     desk = Desk(board, prober, clock)
 

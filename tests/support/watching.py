@@ -56,7 +56,7 @@ class Diary:
         return [(round(one.at, 3), one.new, one.reason) for one in self.transitions if one.endpoint == endpoint]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)  # a day of probes makes a long repr
 class Scene:
     """A prober at work."""
 

@@ -68,7 +68,6 @@ class Prober:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self._lag.start()
                 self.change(fleet)
                 await asyncio.Event().wait()
         finally:
@@ -146,19 +145,25 @@ class Prober:
     # One pass around one endpoint.
 
     async def _take(self, watch: Watch, due: DueProbe, began: float) -> None:
-        result = await self._facts(watch, due, began)
-        watch.landed()
-        lag_s = self._lag.since(began)
+        self._lag.enter()
+        try:
+            result = await self._facts(watch, due, began)
+        finally:
+            lag_s = self._lag.since(began)
+            self._lag.leave()
+            watch.landed()
         if lag_s > 0.0:
             result = replace(result, lag_s=lag_s)
         now = self._clock.now()
         self.tell(ProbeDone(at=now, endpoint=due.endpoint, incarnation=due.incarnation, result=result))
+        outcome = self._board.outcome(due.endpoint, now)
         self._audience.probed(
             ProbeReport(
                 spec=watch.spec,
                 incarnation=due.incarnation,
                 at=now,
                 late_s=max(0.0, began - due.due_at),
+                outcome=None if outcome is None else outcome.kind,
                 result=result,
             )
         )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pulsegate.core.fleet import EndpointSpec
 from pulsegate.core.ids import Incarnation
+from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import ProbeResult
 
 
@@ -19,5 +20,5 @@ class ProbeReport:
     incarnation: Incarnation
     at: float
     late_s: float
-    outcome: str
+    outcome: OutcomeKind | None
     result: ProbeResult

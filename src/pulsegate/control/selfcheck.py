@@ -24,25 +24,31 @@ class Stall:
 
 
 class LoopLag:
-    """A heartbeat on the event loop that measures how late it is.
+    """A heartbeat on the event loop that measures how late it is, as long as somebody has entered.
 
     A stall is seen with the precision of one beat (20 ms): a shorter one may be missed, a longer one is measured at
     most one beat too short.
     """
 
-    __slots__ = ("_beat_boot", "_clock", "_stalls", "_timer", "_timers")
+    __slots__ = ("_beat_boot", "_clock", "_inside", "_stalls", "_timer", "_timers")
 
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
         self._timers = timers
         self._stalls: deque[Stall] = deque()
-        self._beat_boot: float | None = None  # when the last beat was, None while stopped
+        self._inside = 0
+        self._beat_boot: float | None = None  # when the last beat was, None while there is none
         self._timer: Cancellable | None = None
 
-    def start(self) -> None:
-        """Begin to beat; needs a running loop."""
-        self._beat_boot = self._clock.boot()
-        self._timer = self._timers.call_at(self._clock.now() + BEAT_S, self._beat)
+    def enter(self) -> None:
+        """A probe begins: measure from now on."""
+        self._inside += 1
+        if self._timer is None:
+            self._rearm()
+
+    def leave(self) -> None:
+        """A probe that had entered is over. The heart beats once more, then rests if nobody else is inside."""
+        self._inside -= 1
 
     def stop(self) -> None:
         """Beat no more."""
@@ -70,6 +76,10 @@ class LoopLag:
             return 0.0
         return max(0.0, self._clock.boot() - self._beat_boot - BEAT_S)
 
+    def _rearm(self) -> None:
+        self._beat_boot = self._clock.boot()
+        self._timer = self._timers.call_at(self._clock.now() + BEAT_S, self._beat)
+
     def _beat(self) -> None:
         now = self._clock.now()
         lag_s = self._overdue()
@@ -77,8 +87,10 @@ class LoopLag:
             self._stalls.append(Stall(until=now, lag_s=lag_s))
         while self._stalls and self._stalls[0].until < now - KEEP_S:
             self._stalls.popleft()
-        self._beat_boot = self._clock.boot()
-        self._timer = self._timers.call_at(now + BEAT_S, self._beat)
+        if self._inside:
+            self._rearm()
+        else:
+            self.stop()
 
     def __repr__(self) -> str:
         return f"LoopLag(stalls={len(self._stalls)})"

@@ -87,7 +87,6 @@ class Watched:
         # what others see
         self.share = Share(0, low_only=False, max_inflight=spec.max_inflight)
         self.view: EndpointView = self.make_view()
-        self.last_note: ProbeNote | None = None
         self.successes: deque[ProbeNote] = deque(maxlen=KEPT_SUCCESSES)
         self.failures: deque[ProbeNote] = deque(maxlen=KEPT_FAILURES)
         self.transitions: deque[TransitionNote] = deque(maxlen=KEPT_TRANSITIONS)
@@ -110,7 +109,6 @@ class Watched:
         """Remember a probe; failures longer than successes."""
         self.probes += 1
         self.last_probe_at = note.at
-        self.last_note = note
         self.last_note = note
         (self.successes if note.outcome.kind in _GOOD else self.failures).append(note)
 

@@ -12,6 +12,7 @@ from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Alerted, AlertKind, Effect, SnapshotChanged, Transitioned
 from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.ids import PoolName
+from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import Counters, ProbeKind
 
 TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0, 5.0)
@@ -23,7 +24,7 @@ class _PoolSeries:
     """The series of one pool that are touched at every probe, looked up once."""
 
     ttft: Histogram
-    outcomes: dict[tuple[ProbeKind, str], Counter]
+    outcomes: dict[tuple[ProbeKind, OutcomeKind], Counter]
 
 
 class Metrics:
@@ -119,12 +120,13 @@ class Metrics:
         """Count one probe."""
         result = report.result
         series = self._hot[report.spec.pool]
-        key = (result.kind, report.outcome)
-        counter = series.outcomes.get(key)
-        if counter is None:
-            counter = self._probes.labels(report.spec.pool, result.kind.value, report.outcome)
-            series.outcomes[key] = counter
-        counter.inc()
+        if report.outcome is not None:
+            key = (result.kind, report.outcome)
+            counter = series.outcomes.get(key)
+            if counter is None:
+                counter = self._probes.labels(report.spec.pool, result.kind.value, report.outcome.value)
+                series.outcomes[key] = counter
+            counter.inc()
         ttft_s = result.phases.first_token_s
         if ttft_s is not None and result.kind is ProbeKind.MICRO:
             series.ttft.observe(ttft_s)

@@ -12,7 +12,7 @@ def play(scene: Scene) -> Any:
     async def main(loop: VirtualTimeLoop) -> Any:
         clock = VirtualClock(loop)
         lag = LoopLag(clock, loop)
-        lag.start()
+        lag.enter()
         try:
             return await scene(loop, clock, lag)
         finally:
@@ -80,3 +80,19 @@ def test_the_longest_stall_wins_and_old_ones_are_forgotten() -> None:
     longest_s, forgotten_s = play(scene)
     assert 0.379 <= longest_s <= 0.4
     assert forgotten_s == 0.0
+
+
+def test_the_heart_rests_while_nobody_is_inside() -> None:
+    async def main(loop: VirtualTimeLoop) -> tuple[int, float]:
+        lag = LoopLag(VirtualClock(loop), loop)
+        lag.enter()
+        await asyncio.sleep(1)
+        lag.leave()
+        await asyncio.sleep(1)
+        loop.stall(5)  # nobody's probe was under way
+        await asyncio.sleep(1)
+        timers = len(loop._scheduled)
+        lag.enter()
+        return timers, lag.since(0.0)
+
+    assert run_virtual(main) == (0, 0.0)

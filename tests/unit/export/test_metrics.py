@@ -7,6 +7,7 @@ from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Alerted, AlertKind, SnapshotChanged
 from pulsegate.core.health import State
 from pulsegate.core.ids import Incarnation, PoolName
+from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import Counters, Ending, ProbeKind
 from pulsegate.export.endpoint_series import EndpointSeries
 from pulsegate.export.metrics import Metrics
@@ -27,7 +28,7 @@ def samples(page: bytes) -> Samples:
 
 
 def report(
-    *, ttft_s: float | None, outcome: str, late_s: float = 0.0, kind: ProbeKind = ProbeKind.MICRO
+    *, ttft_s: float | None, outcome: OutcomeKind, late_s: float = 0.0, kind: ProbeKind = ProbeKind.MICRO
 ) -> ProbeReport:
     ending = Ending.DEADLINE if ttft_s is None else Ending.COMPLETE
     return ProbeReport(
@@ -44,9 +45,9 @@ def test_probes_are_counted_by_what_they_amounted_to_and_timed_when_they_brought
     metrics = Metrics("1.2.3")
     metrics.watching(fleet(pool(spec())))
     for ttft_s in (0.02, 0.25):
-        metrics.probed(report(ttft_s=ttft_s, outcome="token"))
-    metrics.probed(report(ttft_s=None, outcome="timeout", late_s=0.03))
-    metrics.probed(report(ttft_s=0.04, outcome="token", kind=ProbeKind.DEEP))
+        metrics.probed(report(ttft_s=ttft_s, outcome=OutcomeKind.TOKEN))
+    metrics.probed(report(ttft_s=None, outcome=OutcomeKind.TIMEOUT, late_s=0.03))
+    metrics.probed(report(ttft_s=0.04, outcome=OutcomeKind.TOKEN, kind=ProbeKind.DEEP))
     seen = samples(metrics.render())
     assert seen["pulsegate_build_info", "version=1.2.3"] == 1
     assert seen["pulsegate_probes_total", "kind=micro", "outcome=token", "pool=m"] == 2
@@ -90,7 +91,7 @@ def test_the_series_of_a_pool_go_with_it() -> None:
     metrics = Metrics("0")
     metrics.watching(fleet(pool(spec()), pool(name="other")))
     metrics.saw(went())
-    metrics.probed(report(ttft_s=0.1, outcome="token"))
+    metrics.probed(report(ttft_s=0.1, outcome=OutcomeKind.TOKEN))
     metrics.counted(spec(), None)
     assert b'pool="m"' in metrics.render()
     metrics.watching(fleet(pool(name="other")))
