@@ -78,16 +78,18 @@ def make_ask(watched: Watched, prompt: Prompt, nonce_text: str) -> ProbeAsk:
 def _deep_deadline_s(watched: Watched) -> float:
     """By when the first token of a deep probe must be there.
 
-    Before an endpoint is (again) healthy nobody waits for it, so there is time. In service a freeze must be found as
-    fast as by the other probes, unless the endpoint is known to need longer for a long prompt.
+    Before an endpoint is (again) healthy nobody waits for it, so there is time; and as long as it is not known how long
+    it needs for a long prompt, nobody can say that it is late. In service a freeze must be found as fast as by the
+    other probes, unless the endpoint is known to need longer for a long prompt.
     """
     record = watched.record.judged
     patient_s = max(watched.policy.deep_timeout_s, watched.limits.timeout_s)
     if record.state in (State.WARMING, State.UNHEALTHY) or (record.reason is Reason.RECOVERING and record.fails == 0):
         return patient_s
+    if watched.deep_ttft_s is None:
+        return patient_s
     quick_s = _DEEP_PATIENCE * watched.limits.timeout_s
-    known_s = 2 * (watched.deep_ttft_s or 0.0)
-    return min(patient_s, max(quick_s, known_s))
+    return min(patient_s, max(quick_s, 2 * watched.deep_ttft_s))
 
 
 def reads_from_start(watched: Watched) -> float | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 _SLOTS = 4
 _CONTEXT_TOKENS = 4096  # over all slots
+_BATCH_TOKENS = 32  # a step of a few hundred milliseconds: its counters, which move with each step, keep moving
 _LOG_WARNINGS = 2  # llama.cpp's verbosity: 1 errors, 2 warnings, 3 information
 
 
@@ -33,6 +34,8 @@ def main(argv: list[str]) -> None:
     params.port = args.port
     params.n_parallel = _SLOTS
     params.n_ctx = _CONTEXT_TOKENS
+    params.n_batch = _BATCH_TOKENS
+    params.n_ubatch = _BATCH_TOKENS
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
     params.cache_ram_mib = 0  # the default may grow to 8 GiB
