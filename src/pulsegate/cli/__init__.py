@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -48,7 +47,6 @@ _COMMANDS = (
     _Command("probe", "pulsegate.cli.probe", "probe", "Take a token from one server and say what it amounts to."),
     _Command("check", "pulsegate.cli.check", "check", "Read a configuration file and name everything wrong with it."),
     _Command("status", "pulsegate.cli.status", "status", "Show the endpoints of a running Pulsegate."),
-    _Command("up", "pulsegate.cli.up", "up", "Start two engines of your own and Pulsegate over them."),
     _Command("demo", "pulsegate.cli.demo", "demo", "Freeze one of two engines and watch the verdict change."),
     _Command("sim", "pulsegate.cli.sim", "sim", "Run a simulated engine whose faults can be switched on."),
 )
@@ -88,9 +86,8 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_options)
     for command in _COMMANDS:
-        if find_spec(command.module):
-            implementation = _load(command) if command.name in arguments else _not_loaded
-            app.command(command.name, help=command.help)(implementation)
+        implementation = _load(command) if command.name in arguments else _not_loaded
+        app.command(command.name, help=command.help)(implementation)
     return app
 
 

@@ -45,6 +45,7 @@ _STYLES = {
 }
 _TOKENS = frozenset({OutcomeKind.TOKEN, OutcomeKind.TRUNCATED})
 _COLUMNS = ("dns", "connect", "tls", "send", "first byte", "first token", "end")
+_NARROWEST = 8
 _SHOWN_TEXT = 24
 
 
@@ -59,9 +60,15 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """Probes that failed through our own fault say nothing; a server that says it is loading is not judged."""
+        """Probes that failed through our own fault say nothing; a server that says it is loading is not judged.
+
+        One that says it is full is alive, and one that gives a token now and then is not well.
+        """
         if all(note.outcome.kind is OutcomeKind.LOCAL for note in self.trial.notes):
             return Verdict.UNKNOWN
+        starting = self.trial.status.state is State.WARMING and self.trial.status.reason is Reason.STARTING
+        if starting and (self.ttfts_s or self.trial.notes[-1].outcome.kind is OutcomeKind.BUSY):
+            return Verdict.DEGRADED
         return _VERDICTS.get(self.trial.status.state, Verdict.UNKNOWN)
 
     @property
@@ -131,7 +138,7 @@ class Screen:
                 Text.assemble(("engine  ", "dim"), f"{found.engine}{model} ", (f"({found.evidence})", "dim"))
             )
         if self._rows == 0:
-            titles = "".join(f"{title:>{len(title) + 2}}" for title in _COLUMNS)
+            titles = "".join(f"{title:>{_width(title)}}" for title in _COLUMNS)
             self._console.print(Text(f"  #  kind {titles}  ms", style="dim"))
         self._rows += 1
         phases = note.result.phases
@@ -144,7 +151,7 @@ class Screen:
             phases.first_token_s,
             phases.end_s,
         )
-        cells = "".join(f"{_ms(time_s):>{len(title) + 2}}" for title, time_s in zip(_COLUMNS, times, strict=True))
+        cells = "".join(f"{_ms(time_s):>{_width(title)}}" for title, time_s in zip(_COLUMNS, times, strict=True))
         self._console.print(
             Text.assemble(f"{self._rows:>3}  {note.result.kind:<5}{cells}  ", _outcome(note, self._policy))
         )
@@ -157,6 +164,10 @@ class Screen:
         tokens = f"{len(finding.ttfts_s)} of {len(notes)} probes brought a token{ttft}"
         detail = f"; {finding.detail}" if finding.detail and verdict is not Verdict.HEALTHY else ""
         self._console.print(Text.assemble((verdict.upper() + said, _STYLES[verdict]), f": {tokens}{detail}"))
+
+
+def _width(title: str) -> int:
+    return max(len(title) + 2, _NARROWEST)
 
 
 def _outcome(note: ProbeNote, policy: ProbePolicy) -> Text:

@@ -57,7 +57,9 @@ class Row:
 
 def table(rows: Sequence[Row], readiness: Ready | None, *, now: float, width: int, height: int | None = None) -> Group:
     """The whole picture. ``now`` is seconds since the epoch; ``height`` limits the lines: the worst rows are kept."""
-    kept, left_out = _fitting(rows, height)
+    shown = fitting([row.endpoint for row in rows], height)
+    kept = [rows[index] for index in shown]
+    left_out = [row for index, row in enumerate(rows) if index not in set(shown)] if len(kept) < len(rows) else []
     grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", expand=False)
     pools = len({row.endpoint.model for row in rows})
     columns = _columns(width, show_pool=pools > 1, show_bars=any(row.beats for row in rows))
@@ -89,7 +91,7 @@ def _widths(columns: Sequence[str], width: int, endpoints: Sequence[Endpoint]) -
 
 
 def _longest(words: Iterable[str]) -> int:
-    return max(_MIN_ID, *(len(word) for word in words), 0)
+    return max((len(word) for word in words), default=0) or 1
 
 
 def _columns(width: int, *, show_pool: bool, show_bars: bool) -> list[str]:
@@ -152,15 +154,14 @@ def age(seconds: float) -> str:
     return f"{whole}s"
 
 
-def _fitting(rows: Sequence[Row], height: int | None) -> tuple[Sequence[Row], list[Row]]:
-    if height is None or len(rows) <= height:
-        return rows, []
+def fitting(endpoints: Sequence[Endpoint], height: int | None) -> list[int]:
+    """Which of them to show in so many lines, by index, in their order: the worst, if not all."""
+    everyone = list(range(len(endpoints)))
+    if height is None or len(endpoints) <= height:
+        return everyone
     rank = {state: number for number, state in enumerate(_WORST_FIRST)}
-    order = sorted(range(len(rows)), key=lambda index: rank.get(rows[index].endpoint.state, 0))
-    kept = set(order[: max(0, height - 1)])
-    return [row for index, row in enumerate(rows) if index in kept], [
-        rows[index] for index in order if index not in kept
-    ]
+    worst_first = sorted(everyone, key=lambda index: rank.get(endpoints[index].state, 0))
+    return sorted(worst_first[: max(0, height - 1)])  # one line says how many are left out
 
 
 def _left_out(rows: Sequence[Row]) -> Text:

@@ -16,11 +16,13 @@ from rich.text import Text
 
 from pulsegate.cli import ExitCode
 from pulsegate.cli.admin_client import AdminClient, AdminError
-from pulsegate.cli.status_table import Beat, Row, age, table
+from pulsegate.cli.status_table import Beat, Row, age, fitting, table
 from pulsegate.control.ports import Clock
 from pulsegate.status.shapes import Endpoint, EndpointDetail, Probe, Ready
 
 EVERY_S: Final = 1.0
+MANY: Final = 200  # from so many endpoints on the list is asked for less often: it is made by the prober's own process
+MANY_EVERY_S: Final = 3.0
 KEPT_BEATS: Final = 60
 _FRAME_LINES: Final = 4  # summary, header, foot, and one spare so that nothing scrolls
 _KEPT_SUCCESSES: Final = 8  # what the server keeps: of older ones only the failures are left
@@ -35,7 +37,7 @@ def watch(client: AdminClient, clock: Clock) -> int:
             while True:
                 view.refresh(console.height - _FRAME_LINES)
                 live.update(view.picture(console.width, console.height - _FRAME_LINES), refresh=True)
-                if _pressed(EVERY_S) in {"q", "Q", "\x1b"}:
+                if _pressed(EVERY_S if len(view.endpoints) < MANY else MANY_EVERY_S) in {"q", "Q", "\x1b"}:
                     return ExitCode.OK
     except KeyboardInterrupt:
         return ExitCode.OK  # the usual way to leave
@@ -54,15 +56,15 @@ class View:
     trouble: str = ""
 
     def refresh(self, rows: int) -> None:
-        """Ask anew. Histories are asked for only where there is a new probe, and only for as many as are shown."""
+        """Ask anew. Histories are asked for only where there is a new probe, and only for those that are shown."""
         try:
             self.endpoints, self.readiness = self.client.endpoints(), self.client.readiness()
             known = {endpoint.id for endpoint in self.endpoints}
             self.histories = {name: history for name, history in self.histories.items() if name in known}
-            stale = [endpoint for endpoint in self.endpoints if self._is_stale(endpoint)]
-            for endpoint in stale[: max(rows, 1)]:
-                history = self.histories.setdefault(endpoint.id, History())
-                history.take(self.client.endpoint(endpoint.id))
+            for endpoint in (self.endpoints[index] for index in fitting(self.endpoints, rows)):
+                if self._is_stale(endpoint):
+                    history = self.histories.setdefault(endpoint.id, History())
+                    history.take(self.client.endpoint(endpoint.id))
             self.answered_at, self.trouble = self.clock.now(), ""
         except AdminError as exc:
             self.trouble = str(exc)

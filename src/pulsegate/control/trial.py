@@ -15,10 +15,11 @@ from pulsegate.control.prober import Prober
 from pulsegate.control.reports import ProbeReport
 from pulsegate.control.selfcheck import LoopLag
 from pulsegate.core.board import Board
-from pulsegate.core.events import Effect, Transitioned
+from pulsegate.core.events import Effect, Tick, Transitioned
 from pulsegate.core.fleet import EndpointSpec, Fleet, PoolSpec, ProbePolicy
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import PoolName
+from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import Counters
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.core.status import EndpointStatus, ProbeNote
@@ -26,8 +27,12 @@ from pulsegate.core.status import EndpointStatus, ProbeNote
 GAP_S = 0.2
 """From the deadline of one probe to the next one."""
 
+MOST_PROBES = 8
+"""A server that comes to no verdict by then (a token now and then) will come to none."""
+
 _FINAL = frozenset({State.HEALTHY, State.UNHEALTHY, State.MISCONFIGURED})
 _NOT_JUDGED = frozenset({Reason.LOADING, Reason.SLEEPING})
+_SAYS_NOTHING = frozenset({OutcomeKind.LOCAL, OutcomeKind.BUSY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +46,7 @@ class Trial:
 def trial_policy(policy: ProbePolicy, *, deep: bool, probes: int | None) -> ProbePolicy:
     """The policy for a server that somebody waits for at a terminal.
 
-    Probes follow one another without a pause, no deep probe is asked for unless wished, and the start-up deadline is
-    over after ``fall`` probes without a token: a server that is asked for is expected to run. ``probes`` is how many
+    Probes follow one another without a pause, and no deep probe is asked for unless wished. ``probes`` is how many
     shall be enough for a verdict; None leaves ``rise`` and ``fall``.
     """
     interval_s = policy.timeout_s + GAP_S
@@ -54,7 +58,6 @@ def trial_policy(policy: ProbePolicy, *, deep: bool, probes: int | None) -> Prob
         busy_interval_s=interval_s,
         jitter=0.0,
         deep_interval_s=policy.deep_interval_s if deep else 0.0,
-        startup_deadline_s=policy.fall * interval_s,
     )
 
 
@@ -125,21 +128,25 @@ class _Watcher:
 
     def probed(self, report: ProbeReport) -> None:
         """One more probe; the board keeps it with what it amounts to."""
-        del report
-        status = self._look()
+        status = self._board.status(self._spec.id)
         if status is None or self.over.is_set():
             return
         note = max((*status.successes, *status.failures), key=lambda note: note.at)
         self._notes.append(note)
+        if self._has_had_its_chance(status):
+            self._board.apply(Tick(at=report.at + self._policy.startup_deadline_s))
+            status = self._board.status(self._spec.id) or status
+        self._status = status
         self._seen(note)
-        self._stop_if_clear(status)
+        if self._is_clear(status):
+            self.over.set()
 
     def saw(self, effect: Effect) -> None:
-        """The verdict can also change between probes: a deadline, a reading of the counters."""
+        """The verdict can also change between probes, when the counters have been read."""
         if isinstance(effect, Transitioned) and self._notes and not self.over.is_set():
-            status = self._look()
-            if status is not None and status.state is State.UNHEALTHY:
-                self._stop_if_clear(status)
+            self._status = self._board.status(self._spec.id) or self._status
+            if effect.new is State.UNHEALTHY:
+                self.over.set()
 
     def crashed(self, what: str, exc: BaseException) -> None:
         """Our own mistake ends the trial."""
@@ -156,20 +163,23 @@ class _Watcher:
     def counted(self, spec: EndpointSpec, counters: Counters | None) -> None:
         """The board knows what it means."""
 
-    def _look(self) -> EndpointStatus | None:
-        self._status = self._board.status(self._spec.id) or self._status
-        return self._status
-
-    def _stop_if_clear(self, status: EndpointStatus) -> None:
-        if self._is_clear(status):
-            self.over.set()
+    def _has_had_its_chance(self, status: EndpointStatus) -> bool:
+        """A server that is asked for is expected to run: nobody waits here until its start-up deadline is over."""
+        if status.state is not State.WARMING or status.reason in _NOT_JUDGED or len(self._notes) < (self._probes or 1):
+            return False
+        last = self._notes[-self._policy.fall :]
+        silent = all(note.outcome.ttft_s is None and note.outcome.kind not in _SAYS_NOTHING for note in last)
+        return silent and len(last) >= self._policy.fall
 
     def _is_clear(self, status: EndpointStatus) -> bool:
-        if self._probes is not None and len(self._notes) < self._probes and status.state is not State.MISCONFIGURED:
+        if status.state is State.MISCONFIGURED:
+            return True
+        if self._probes is not None and len(self._notes) < self._probes:
             return False
-        if status.state in _FINAL:
+        if status.state in _FINAL or len(self._notes) >= MOST_PROBES:
             return True
         if status.state is State.WARMING:
-            return status.reason in _NOT_JUDGED and len(self._notes) >= self._policy.fall
+            idle = status.reason in _NOT_JUDGED or self._notes[-1].outcome.kind in _SAYS_NOTHING
+            return idle and len(self._notes) >= self._policy.fall
         settled = sum(note.at >= status.since for note in self._notes)
         return settled >= self._policy.rise

@@ -240,6 +240,7 @@ class Connection(asyncio.Protocol):
         """Close, with RST or in order."""
         transport = self._transport
         if transport is None:
+            self._on_gone(self)  # a TLS handshake that failed: nobody tells us that it is over
             return
         if self._exchange is not None:
             self._exchange.left = True
