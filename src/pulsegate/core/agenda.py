@@ -7,7 +7,8 @@ from pulsegate.core.events import ProbeCause, ProbeWanted
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId
 from pulsegate.core.judging import Scene
-from pulsegate.core.outcome import Outcome, OutcomeKind
+from pulsegate.core.network import NetworkWatch
+from pulsegate.core.outcome import CONNECT_REASONS, Outcome, OutcomeKind
 from pulsegate.core.peers import MIN_ANSWERS
 from pulsegate.core.pool import Pool
 from pulsegate.core.probe import ProbeKind
@@ -27,8 +28,9 @@ _WAITING = frozenset({State.UNHEALTHY, State.MISCONFIGURED})
 class Agenda:
     """Due times of all endpoints. One probe in flight each: who is claimed has no due time."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, network: NetworkWatch) -> None:
         self._rng = rng
+        self._network = network
         self._probes: Timetable[EndpointId] = Timetable()
 
     def put(self, endpoint: EndpointId, at: float) -> None:
@@ -89,7 +91,7 @@ class Agenda:
             self.put(watched.id, scene.at + min(policy.interval_s, LOCAL_RETRY_S))
             return
         if watched.record.judged.state in _WAITING:
-            watched.waits += 1
+            watched.waits = self._waits(watched, outcome)
         following = plan(watched.record, policy, _course(watched, scene.pool, scene.at))
         watched.next_kind, watched.next_cause = following.kind, following.cause
         if following.delay_s is None:
@@ -107,6 +109,11 @@ class Agenda:
             delay_s = due_at - scene.at
             wanted = ProbeWanted(endpoint=watched.id, kind=following.kind, cause=cause, delay_s=delay_s)
             scene.effects.append(wanted)
+
+    def _waits(self, watched: Watched, outcome: Outcome) -> int:
+        """One more, unless it answers or may well answer: a suspect network should be seen to come back."""
+        doubtful = self._network.suspect_since is not None and outcome.reason in CONNECT_REASONS
+        return 0 if outcome.kind is OutcomeKind.TOKEN or doubtful else watched.waits + 1
 
     def want(self, scene: Scene) -> None:
         """Users' requests fail or stall there: probe now, but not in a tight loop."""
@@ -133,7 +140,7 @@ def _course(watched: Watched, pool: Pool, at: float) -> Course:
         failed_kind=watched.failed_kind,
         deep_is_due=last is None or at - last >= policy.deep_interval_s - policy.interval_s / 2,
         waits=watched.waits,
-        unproven=watched.unproven and pool.answering >= MIN_ANSWERS,
+        unproven=watched.unproven and pool.answering(watched.id) >= MIN_ANSWERS,
     )
 
 

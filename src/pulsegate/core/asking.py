@@ -95,4 +95,4 @@ def _deep_deadline_s(watched: Watched) -> float:
 def reads_from_start(watched: Watched) -> float | None:
     """How often to read counters from the start of the probe on: only where a failure waits for confirmation."""
     record = watched.record.judged
-    return SUSPICIOUS_READ_S if record.state is State.DEGRADED and record.misses > 0 else None
+    return SUSPICIOUS_READ_S if record.state is State.DEGRADED and record.fails > 0 else None

@@ -50,8 +50,8 @@ class Board:
     def __init__(self, rng: Random) -> None:
         """``rng`` gives the jitter and the seed of the nonces."""
         self._seed = rng.getrandbits(64)
-        self._agenda = Agenda(rng)
         self._network = NetworkWatch()
+        self._agenda = Agenda(rng, self._network)
         self._judge = Judge(self._network)
         self._pools: dict[PoolName, Pool] = {}
         self._watched: dict[EndpointId, Watched] = {}
@@ -70,7 +70,7 @@ class Board:
             case ProbeLate():
                 scene = self._scene(event.endpoint, event.at, effects)
                 if scene is not None and scene.watched.incarnation == event.incarnation:
-                    self._judge.late(scene)
+                    self._judge.late(scene, event.lag_s)
                     self._settle(scene.pool, scene.at, effects)
             case CountersRead():
                 scene = self._scene(event.endpoint, event.at, effects)

@@ -23,11 +23,15 @@ class FleetChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeLate:
-    """No token at ``congested_ttft_s``; the probe goes on."""
+    """No token at ``congested_ttft_s``; the probe goes on.
+
+    ``lag_s``: the longest time that our own loop has stood still since the probe began.
+    """
 
     at: float
     endpoint: EndpointId
     incarnation: Incarnation
+    lag_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,9 +65,9 @@ class Signal(StrEnum):
     RIGHT = "right answer"  # the meaning of an answer was confirmed, by peers or, without peers, by our own checks
     LATE = "token late"
     TIMEOUT = "timeout"  # no token in time; nothing tells whether the engine makes progress
-    TIMEOUT_FLAT = "timeout, counters flat"  # flat, but not for long enough to call it frozen
-    TIMEOUT_FROZEN = "timeout, counters frozen"
-    TIMEOUT_PROGRESS = "timeout, progress seen"
+    TIMEOUT_FLAT = "timeout (counters flat)"  # flat, but not for long enough to call it frozen
+    TIMEOUT_FROZEN = "timeout (counters frozen)"
+    TIMEOUT_PROGRESS = "timeout (progress seen)"
     STALLED = "stalled"  # counts as a timeout
     FROZEN = "counters frozen"  # the reading that makes it certain, after the timeouts
     OVERDUE = "verdict overdue"  # the counters did not decide in time
@@ -104,7 +104,6 @@ class Limit(Enum):
     NONE = auto()
     RISE = auto()  # streak reaches ``rise`` and no deep probe is due
     FALL = auto()  # fails reach ``fall``
-    MISS = auto()  # misses reach ``fall``
     WRONG = auto()  # wrong reaches two
 
 
@@ -138,7 +137,6 @@ class Move:
     to: Target = STAY
     streak: Count = Count.KEEP
     fails: Count = Count.KEEP
-    misses: Count = Count.KEEP
     wrong: Count = Count.KEEP
     limit: Limit = Limit.NONE
     at_limit: Target = STAY
@@ -156,7 +154,6 @@ def _token(to: Target, *, counts: bool, healthy: bool = False, deep: bool = Fals
         to=to,
         streak=Count.UP if counts else Count.ZERO,
         fails=Count.ZERO,
-        misses=Count.ZERO,
         limit=Limit.RISE if healthy else Limit.NONE,
         at_limit=_to(State.HEALTHY, Reason.OK) if healthy else STAY,
         deep_passed=deep,
@@ -169,7 +166,6 @@ def _failure(to: Target, at_limit: Target | None) -> Move:
         to=to,
         streak=Count.ZERO,
         fails=Count.UP,
-        misses=Count.UP,
         limit=Limit.NONE if at_limit is None else Limit.FALL,
         at_limit=STAY if at_limit is None else at_limit,
     )
@@ -184,14 +180,9 @@ _BENEATH = Move(special=Special.BENEATH)
 _UNCOVER = Move(special=Special.UNCOVER)
 _FATAL = Move(to=_to(State.UNHEALTHY, hard=True), streak=Count.ZERO)
 _MEANT = Move(wrong=Count.ZERO)
-_LOADING = Move(to=_to(State.WARMING, Reason.LOADING), streak=Count.ZERO, fails=Count.ZERO, misses=Count.ZERO)
-_ASLEEP = Move(to=_to(State.WARMING, Reason.SLEEPING), streak=Count.ZERO, fails=Count.ZERO, misses=Count.ZERO)
-_ALIVE_BUT_BUSY = Move(
-    to=_to(State.DEGRADED, Reason.BUSY), streak=Count.ZERO, fails=Count.ZERO, misses=Count.ZERO
-)  # progress: it cannot be frozen
-_FULL = Move(
-    to=_to(State.DEGRADED, Reason.BUSY), streak=Count.ZERO, fails=Count.ZERO, misses=Count.UP
-)  # it says so itself; that it moves is still to be seen
+_LOADING = Move(to=_to(State.WARMING, Reason.LOADING), streak=Count.ZERO, fails=Count.ZERO)
+_ASLEEP = Move(to=_to(State.WARMING, Reason.SLEEPING), streak=Count.ZERO, fails=Count.ZERO)
+_BUSY = Move(to=_to(State.DEGRADED, Reason.BUSY), streak=Count.ZERO, fails=Count.ZERO)
 _HUNG = _to(State.UNHEALTHY, Reason.HUNG)
 _FROZEN = _to(State.UNHEALTHY, Reason.HUNG, hard=True)
 _RECOVERING = _to(State.DEGRADED, Reason.RECOVERING)
@@ -203,12 +194,12 @@ _SERVING: Mapping[Signal, Move] = MappingProxyType(
         Signal.TIMEOUT: _failure(_TIMED_OUT, _HUNG),
         Signal.TIMEOUT_FLAT: _failure(_TIMED_OUT, None),
         Signal.TIMEOUT_FROZEN: _failure(_TIMED_OUT, _FROZEN),
-        Signal.TIMEOUT_PROGRESS: _ALIVE_BUT_BUSY,
+        Signal.TIMEOUT_PROGRESS: _BUSY,
         Signal.STALLED: _failure(_to(State.DEGRADED, Reason.STALLED), _to(State.UNHEALTHY, Reason.STALLED)),
         Signal.FATAL: _FATAL,
         Signal.ERROR: _failure(_to(State.DEGRADED), _to(State.UNHEALTHY)),
         Signal.REJECTED: _failure(_to(State.DEGRADED), _to(State.UNHEALTHY)),
-        Signal.BUSY: _FULL,
+        Signal.BUSY: _BUSY,
         Signal.SLOW: _SLOW,
         Signal.SLOW_LOADED: _SLOW,
         Signal.TRUNCATED: _TRUNCATED,
@@ -217,7 +208,6 @@ _SERVING: Mapping[Signal, Move] = MappingProxyType(
             to=_to(State.DEGRADED, Reason.WRONG_OUTPUT),
             streak=Count.ZERO,
             fails=Count.ZERO,
-            misses=Count.ZERO,
             wrong=Count.UP,
             limit=Limit.WRONG,
             at_limit=_to(State.UNHEALTHY, Reason.WRONG_OUTPUT, hard=True),
@@ -265,7 +255,7 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 Signal.TIMEOUT_FROZEN: _BROKEN_STREAK,
                 # An engine that makes tokens for others is not starting: it is full, as it may well be when
                 # Pulsegate itself has just been started in front of a loaded fleet.
-                Signal.TIMEOUT_PROGRESS: _ALIVE_BUT_BUSY,
+                Signal.TIMEOUT_PROGRESS: _BUSY,
                 Signal.STALLED: _BROKEN_STREAK,
                 Signal.ERROR: _BROKEN_STREAK,
                 Signal.BUSY: _BROKEN_STREAK,
@@ -296,9 +286,9 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 Signal.SLOW_LOADED: _token(_to(State.DEGRADED, Reason.SLOW, hold=(Reason.BUSY,)), counts=False),
                 # A late token says nothing new here: the reason that it is degraded for says more.
                 Signal.LATE: NOTHING,
-                Signal.FROZEN: Move(limit=Limit.MISS, at_limit=_FROZEN),
+                Signal.FROZEN: Move(limit=Limit.FALL, at_limit=_FROZEN),
                 Signal.OVERDUE: Move(limit=Limit.FALL, at_limit=_HUNG),
-                Signal.PROGRESS: _ALIVE_BUT_BUSY,
+                Signal.PROGRESS: _BUSY,
             }
         ),
         State.UNHEALTHY: MappingProxyType(

@@ -80,13 +80,14 @@ class Judge:
     def __init__(self, network: NetworkWatch) -> None:
         self._network = network
 
-    def late(self, scene: Scene) -> None:
-        """No token yet: congested, and time to look at the counters."""
+    def late(self, scene: Scene, lag_s: float) -> None:
+        """No token yet: congested, and time to look at the counters; unless it is we who are late."""
         watched, claim = scene.watched, scene.watched.claim
         if claim is None:
             return
         due = claim.due
-        if due.ask.kind is ProbeKind.MICRO:
+        ours = lag_s > watched.policy.lag_share * due.ask.deadline_s
+        if due.ask.kind is ProbeKind.MICRO and not ours:
             detail = f"no token after {due.late_after_s * 1000:.0f} ms"
             signal(scene, Signal.LATE, Reason.CONGESTED, detail)
         if due.counters_every_s is None and watched.record.judged.state in _READABLE:
@@ -132,11 +133,11 @@ class Judge:
             signal(scene, Signal.RESTARTED, Reason.STARTING, "its counters began anew")
             return
         record = watched.record.judged
-        if record.state is not State.DEGRADED or record.misses == 0:
+        if record.state is not State.DEGRADED or record.fails == 0:
             return
         since = scene.at if watched.last_start_at is None else watched.last_start_at
         match judge(watched.evidence, since, scene.at, policy.frozen_after_s):
-            case Progress.SEEN if record.fails > 0:
+            case Progress.SEEN:
                 watched.verdict_by = None
                 signal(scene, Signal.PROGRESS, Reason.BUSY, "no token in time, but its counters move")
             case Progress.FROZEN:
@@ -198,7 +199,7 @@ def _answered(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome)
         watched.last_deep_at = scene.at
         signal(scene, Signal.DEEP)
     elif outcome.reason is not Reason.SLOW:
-        if watched.unproven and scene.pool.answering >= MIN_ANSWERS:
+        if watched.unproven and scene.pool.answering(watched.id) >= MIN_ANSWERS:
             watched.token_held = True  # counts when its peers have agreed
         else:
             signal(scene, Signal.FAST)
@@ -214,7 +215,9 @@ def _token(scene: Scene, claim: Claim, result: ProbeResult) -> None:
     if result.kind is ProbeKind.DEEP or result.fault is not None or len(pool.members) < MIN_ANSWERS:
         return
     peers = pool.conversation.peers
-    compared = peers.answered(scene.watched.id, claim.turn, claim.prompt.id, result.text, pool.answering)
+    compared = peers.answered(
+        scene.watched.id, claim.turn, claim.prompt.id, result.text, pool.answering(scene.watched.id)
+    )
     if not compared:
         return
     for one in compared:

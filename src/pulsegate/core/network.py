@@ -10,6 +10,9 @@ from pulsegate.core.ids import EndpointId
 MIN_ENDPOINTS = 4
 """With fewer, "more than half" says nothing about the network."""
 
+CLEAR_SHARE = 4
+"""The suspicion holds while more than one in so many still cannot be connected to."""
+
 
 class NetworkWatch:
     """Who failed to connect when. Only endpoints that were reached before count: the others may still be starting."""
@@ -51,11 +54,12 @@ class NetworkWatch:
         """True: became suspect now; False: is no longer; None: as before.
 
         It becomes suspect when more than half *began* to fail within one window: endpoints that died one by one are
-        dead. It ends when half can be connected to again, or after so many windows: what is then still down is down.
+        dead. It ends when most can be connected to again, or after so many windows: what is then still down is down.
         """
         most = len(self._reached) >= MIN_ENDPOINTS and 2 * len(self._failing) > len(self._reached)
         if self.suspect_since is not None:
-            if most and at - self.suspect_since < windows * window_s - 1e-9:
+            some = CLEAR_SHARE * len(self._failing) > len(self._reached)
+            if some and at - self.suspect_since < windows * window_s - 1e-9:
                 return None
             self.suspect_since = None
             return False

@@ -46,10 +46,10 @@ class Pool:
             self._view = PoolView(name=self.spec.name, endpoints=views, down=self.down)
         return self._view
 
-    @property
-    def answering(self) -> int:
-        """How many endpoints can be expected to answer this turn's prompt."""
-        return len(self.healthy) + len(self.degraded)
+    def answering(self, endpoint: EndpointId) -> int:
+        """How many can be expected to answer this turn's prompt, given that this one does."""
+        others = len(self.healthy) + len(self.degraded)
+        return others if endpoint in self.healthy or endpoint in self.degraded else others + 1
 
     @property
     def is_touched(self) -> bool:

@@ -25,8 +25,7 @@ class HealthRecord:
     """One endpoint's health. ``since`` is when the state or the reason last changed.
 
     ``streak`` counts fast tokens in a row, up to ``rise``; ``fails`` timeouts and errors in a row, up to ``fall``;
-    ``misses`` probes in a row without a token and without a sign of progress (``fails`` and busy answers), up to
-    ``fall``; ``wrong`` wrong answers in a row to different prompts, the last of them to ``wrong_prompt``. ``deep_due``:
+    ``wrong`` wrong answers in a row to different prompts, the last of them to ``wrong_prompt``. ``deep_due``:
     a deep probe must pass before it may be healthy. ``hard``: unhealthy for a reason that leaves no doubt. ``beneath``
     is what the probes say while an operator drains the endpoint.
     """
@@ -37,7 +36,6 @@ class HealthRecord:
     detail: str = ""
     streak: int = 0
     fails: int = 0
-    misses: int = 0
     wrong: int = 0
     wrong_prompt: PromptId | None = None
     deep_due: bool = True
@@ -74,24 +72,21 @@ def step(record: HealthRecord, signal: Signal, policy: ProbePolicy, given: Given
         return _special(record, move, signal, policy, given)
     streak = _count(move.streak, record.streak, policy.rise)
     fails = _count(move.fails, record.fails, policy.fall)
-    misses = _count(move.misses, record.misses, policy.fall)
     repeated = move.wrong is Count.UP and record.wrong > 0 and given.prompt == record.wrong_prompt
     wrong = record.wrong if repeated else _count(move.wrong, record.wrong, WRONG_LIMIT)
     deep_due = record.deep_due and not move.deep_passed and policy.deep_interval_s > 0
     full = (
         (move.limit is Limit.RISE and streak >= policy.rise and not deep_due)
         or (move.limit is Limit.FALL and fails >= policy.fall)
-        or (move.limit is Limit.MISS and misses >= policy.fall)
         or (move.limit is Limit.WRONG and wrong >= WRONG_LIMIT)
     )
-    counted = _Counters(streak, fails, misses, wrong, deep_due)
+    counted = _Counters(streak, fails, wrong, deep_due)
     return _arrive(record, move.at_limit if full else move.to, counted, policy, given)
 
 
 class _Counters(NamedTuple):
     streak: int
     fails: int
-    misses: int
     wrong: int
     deep_due: bool
 
@@ -112,8 +107,8 @@ def _arrive(record: HealthRecord, to: Target, counted: _Counters, policy: ProbeP
     hard = state is State.UNHEALTHY and (to.hard or (record.hard and not entered))
     deep_due = policy.deep_interval_s > 0 if entered and state is State.UNHEALTHY else counted.deep_due
     moved = entered or reason is not record.reason
-    known = (record.streak, record.fails, record.misses, record.wrong, record.deep_due, record.hard)
-    if not moved and known == (*counted[:4], deep_due, hard):
+    known = (record.streak, record.fails, record.wrong, record.deep_due, record.hard)
+    if not moved and known == (*counted[:3], deep_due, hard):
         return record
     prompt = given.prompt if counted.wrong > record.wrong else record.wrong_prompt
     return HealthRecord(
@@ -123,7 +118,6 @@ def _arrive(record: HealthRecord, to: Target, counted: _Counters, policy: ProbeP
         detail=given.detail if moved else record.detail,
         streak=counted.streak,
         fails=counted.fails,
-        misses=counted.misses,
         wrong=counted.wrong,
         wrong_prompt=prompt if counted.wrong else None,
         deep_due=deep_due,
