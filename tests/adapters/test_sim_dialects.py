@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.support.sim_client import PROMPT, ask, asking
+from support.sim_client import PROMPT, ask, asking
 
 from pulsegate.sim import EngineConfig, Load, SimServer, Spread
 from pulsegate.sim.dialects import DIALECT_NAMES

@@ -4,7 +4,7 @@ import json
 import zlib
 
 import pytest
-from tests.support.sim_client import SimClient, ask, asking
+from support.sim_client import SimClient, ask, asking
 
 from pulsegate.sim import EngineConfig, Load, SimServer, Spread
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from tests.support.sim_client import SimClient, ask, asking
+from support.sim_client import SimClient, ask, asking
 
 from pulsegate.sim import EngineConfig, Load, Phase, SimServer, Spread
 

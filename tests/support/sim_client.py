@@ -1,6 +1,7 @@
 """A small HTTP client that reports what came over the wire, piece by piece, and how it ended."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -102,6 +103,17 @@ class SimClient:
             return Seen("silent", raw, pieces)
         except ConnectionError:
             return Seen("reset", raw, pieces)
+
+    async def drink(self, patience_s: float) -> int:
+        """Read to the end of the connection without looking at it; how many bytes came."""
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while data := await self._streams[0].read(65536):
+                    size += len(data)
+                    if data.endswith(b"0\r\n\r\n"):
+                        break
+        return size
 
 
 async def ask(

@@ -107,6 +107,8 @@ def classify(result: ProbeResult, policy: ProbePolicy, limits: Thresholds, deadl
     match result.ending:
         case Ending.DEADLINE:
             return _given_up(result, deadline_s)
+        case Ending.LEFT if result.kind is ProbeKind.DEEP and result.finish_reason is None and result.tokens is None:
+            return _given_up(result, deadline_s)  # left because the other tokens did not come in time
         case Ending.COMPLETE | Ending.LEFT | Ending.CUT:
             return _ended(result, limits, deadline_s)
         case Ending.FAILED:

@@ -4,6 +4,7 @@ Decides what a token is: text, reasoning or a tool call; without any, a finish r
 Role-only and empty deltas, chunks without choices, pings and filter results are none.
 """
 
+from collections.abc import Mapping
 from typing import Final, cast
 
 import msgspec
@@ -12,8 +13,13 @@ from pulsegate.core.probe import Fault, FaultClass
 from pulsegate.engines.dialect import Facts
 from pulsegate.engines.error_body import declared_error
 
-# DeepSeek ran out of machines; Zhipu's inference failed; an engine gave up on the request
-_FAILED_FINISHES: Final = frozenset({"insufficient_system_resource", "network_error", "error", "abort", "aborted"})
+_FAILED_FINISHES: Final[Mapping[str, FaultClass]] = {
+    "insufficient_system_resource": FaultClass.OVERLOAD,  # DeepSeek ran out of machines
+    "network_error": FaultClass.SERVER,  # Zhipu's inference failed
+    "error": FaultClass.SERVER,
+    "abort": FaultClass.SERVER,  # an engine gave up on the request
+    "aborted": FaultClass.SERVER,
+}
 
 
 class _Delta(msgspec.Struct):
@@ -80,7 +86,7 @@ def _read_choice(facts: Facts, choice: _Choice) -> None:
     if not isinstance(reason, str) or not reason:  # SGLang sends "" for null
         return
     if reason in _FAILED_FINISHES:
-        facts.fault = facts.fault or Fault(kind=FaultClass.SERVER, detail=f"finish_reason {reason}")
+        facts.fault = facts.fault or Fault(kind=_FAILED_FINISHES[reason], detail=f"finish_reason {reason}")
     else:
         facts.finish_reason = reason
 

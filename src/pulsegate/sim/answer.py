@@ -22,6 +22,15 @@ _SERIES = tuple(
         "one two three four five six seven eight nine ten eleven twelve",
         "monday tuesday wednesday thursday friday saturday sunday",
         "january february march april may june july august september october november december",
+        "first second third fourth fifth sixth seventh eighth ninth tenth",
+        "uno dos tres cuatro cinco seis siete ocho nueve diez",
+        "eins zwei drei vier fünf sechs sieben acht neun zehn",
+        "un deux trois quatre cinq six sept huit neuf dix",
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu",
+        "mercury venus earth mars jupiter saturn uranus neptune",
+        "north south east west",
+        "spring summer autumn winter",
+        "red orange yellow green blue indigo violet",
         "a b c d e f g h i j k l m n o p q r s t u v w x y z",
     )
 )

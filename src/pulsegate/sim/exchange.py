@@ -58,6 +58,7 @@ class Exchange:
         "holding",
         "left",
         "line",
+        "probing",
         "rank",
         "reply",
         "request",
@@ -89,6 +90,7 @@ class Exchange:
         self.holding = False  # a slot of its rank is ours
         self.left = False  # we closed the connection, so its end is no abort
         self.done = False
+        self.probing = False  # a generation that is marked as a probe
         self._play = play
         self._loop = loop
         self._advance_cb = self._advance
@@ -110,12 +112,18 @@ class Exchange:
         counters.requests += 1
         counters.open += 1
         counters.open_max = max(counters.open_max, counters.open)
+        self._waits = self._play(self)
+        self._advance()
+
+    def is_generation(self) -> None:
+        """It asks for tokens: count it."""
+        counters = self.engine.counters
+        counters.generations += 1
         if self.request.is_probe:
+            self.probing = True
             counters.probes += 1
             counters.probes_open += 1
             counters.probes_open_max = max(counters.probes_open_max, counters.probes_open)
-        self._waits = self._play(self)
-        self._advance()
 
     def resume_soon(self) -> None:
         """Go on in the loop's next round."""
@@ -171,7 +179,7 @@ class Exchange:
         counters = self.engine.counters
         if not self.left:
             counters.aborted += 1
-            counters.probes_aborted += self.request.is_probe
+            counters.probes_aborted += self.probing
             if self.gen is not None:
                 self.rank.tally.aborted += 1
         self._waits.close()  # type: ignore[attr-defined]  # it is a generator: its finally blocks must run now
@@ -188,7 +196,7 @@ class Exchange:
                 timer.cancel()
         counters = self.engine.counters
         counters.open -= 1
-        counters.probes_open -= self.request.is_probe
+        counters.probes_open -= self.probing
 
     def _release(self) -> None:
         if self.holding:

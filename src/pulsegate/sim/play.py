@@ -51,7 +51,7 @@ def _read(x: Exchange) -> str | None:
     if found is None:
         return None
     x.served, model_in_path = found
-    engine.counters.generations += 1
+    x.is_generation()
     try:
         request.json = decode(request.body)
         ask = x.ask = read_ask(x.served.route, request)

@@ -144,11 +144,19 @@ def test_a_token_without_text(proof: str):
     assert (heard.text, heard.chunks, heard.token_seen, heard.finished) == ("", 0, True, True)
 
 
-@pytest.mark.parametrize("reason", ["insufficient_system_resource", "network_error", "abort", "error"])
-def test_a_finish_reason_that_is_a_fault(reason: str):
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("insufficient_system_resource", FaultClass.OVERLOAD),
+        ("network_error", FaultClass.SERVER),
+        ("abort", FaultClass.SERVER),
+        ("error", FaultClass.SERVER),
+    ],
+)
+def test_a_finish_reason_that_is_a_fault(reason: str, kind: FaultClass):
     heard = hear(OPENAI, [events(HI, f'{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}', "[DONE]")])
     assert heard.fault is not None
-    assert heard.fault.kind is FaultClass.SERVER
+    assert heard.fault.kind is kind
 
 
 @pytest.mark.parametrize(
