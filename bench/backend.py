@@ -14,13 +14,17 @@ ANSWER = (
     b'"message":{"role":"assistant","content":"Hello! How can I help you today?"},"finish_reason":"stop"}],'
     b'"usage":{"prompt_tokens":12,"completion_tokens":9,"total_tokens":21}}'
 )
-JSON_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+JSON_REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+    len(ANSWER),
+    ANSWER,
+)
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 def event(fields: bytes) -> bytes:
     data = (
-        b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",%b}\n\n' % fields
+        b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",%b}\n\n'
+        % fields
     )
     return b"%x\r\n%b\r\n" % (len(data), data)
 

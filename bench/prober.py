@@ -37,8 +37,8 @@ MAX_RSS_MIB = 300.0
 SETTLE_S = 20.0  # start, three good probes, deep probes, ejections
 ROWS = ((500, 3.0, 1), (2000, 3.0, 3), (5000, 5.0, 1))
 SIM_PROCESSES = 2
-FAULTS = ("hung", "slow", "cuda")
-FAULTY_EVERY = 100  # of a hundred endpoints one is hung, one slow, one broken
+FAULTY_EVERY = 100  # of a hundred endpoints one hangs, one gets slow, one breaks
+WELL_S = 10.0  # until then everybody is well
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,23 @@ class Row:
 # The simulated fleet.
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    verdict: str
+    method: str
+    path: str
+    body: str = ""
+
+
+FAULTS = (
+    Fault(verdict="unhealthy", method="POST", path="freeze"),
+    Fault(verdict="degraded", method="PUT", path="script", body="{load: {ttft: 400ms}}"),
+    Fault(
+        verdict="unhealthy", method="PUT", path="script", body="{rules: [{match: {path: gen}, do: [{refuse: dead}]}]}"
+    ),
+)
+
+
 class Fleet:
     def __init__(self, count: int) -> None:
         share = [count // SIM_PROCESSES + (1 if n < count % SIM_PROCESSES else 0) for n in range(SIM_PROCESSES)]
@@ -80,6 +97,7 @@ class Fleet:
             for n in share
         ]
         self.urls: list[str] = []
+        self._orders: list[tuple[str, Fault]] = []
         self.expected: dict[str, str] = {}
         for process in self._processes:
             assert process.stdout is not None
@@ -88,34 +106,24 @@ class Fleet:
                 self._add(told["admin"], engine, number)
 
     def _add(self, admin: str, engine: dict[str, str], number: int) -> None:
-        place = number % FAULTY_EVERY
-        fault = FAULTS[place] if place < len(FAULTS) else None
         self.urls.append(engine["url"])
-        self.expected[engine["url"]] = {None: "healthy", "hung": "unhealthy", "slow": "degraded", "cuda": "unhealthy"}[
-            fault
-        ]
-        match fault:
-            case "hung":
-                _order(admin, "POST", f"{engine['name']}/freeze")
-            case "slow":
-                _order(admin, "PUT", f"{engine['name']}/script", SLOW)
-            case "cuda":
-                _order(admin, "PUT", f"{engine['name']}/script", CUDA)
+        self.expected[engine["url"]] = "healthy"
+        if number % FAULTY_EVERY < len(FAULTS):
+            fault = FAULTS[number % FAULTY_EVERY]
+            self.expected[engine["url"]] = fault.verdict
+            self._orders.append((f"{admin}/_sim/{engine['name']}/{fault.path}", fault))
+
+    def go_wrong(self) -> None:
+        """Everybody has been well so far: an engine that never gave a token would only be starting."""
+        for url, fault in self._orders:
+            with urlopen(Request(url, data=fault.body.encode(), method=fault.method)) as answer:
+                answer.read()
 
     def stop(self) -> None:
         for process in self._processes:
             process.terminate()
         for process in self._processes:
             process.wait(10)
-
-
-SLOW = "{load: {ttft: 400ms}}"
-CUDA = "{rules: [{match: {path: gen}, do: [{refuse: dead}]}]}"
-
-
-def _order(admin: str, method: str, path: str, body: str = "") -> None:
-    with urlopen(Request(f"{admin}/{path}", data=body.encode(), method=method)) as answer:
-        answer.read()
 
 
 # The measured process.
@@ -221,11 +229,17 @@ def run_row(endpoints: int, interval_s: float, seconds: float, profile: str | No
             command += ["--interval", str(interval_s), "--seconds", str(seconds)]
             if profile:
                 command += ["--profile", profile]
-            with (Path(folder) / "log").open("w") as log:
-                out = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, check=False, text=True)
-            if out.returncode or "wrong:" in (Path(folder) / "log").read_text():
-                sys.stderr.write((Path(folder) / "log").read_text()[-4000:])
-            return Row(**json.loads(out.stdout))
+            log = Path(folder) / "log"
+            with (
+                log.open("w") as file,
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True) as child,
+            ):
+                time.sleep(WELL_S)
+                fleet.go_wrong()
+                out, _ = child.communicate()
+            complaints = [line for line in log.read_text().splitlines() if not line.startswith("{")]
+            sys.stderr.writelines(f"{line}\n" for line in complaints)
+            return Row(**json.loads(out))
     finally:
         fleet.stop()
 

@@ -4,8 +4,7 @@ Whether readings are wanted is decided in the core; this is only the rhythm: at 
 readings at the same time, and never one that counts although the probe it belongs to is over.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from pulsegate.control.ports import Cancellable, Clock, Engine, Timers
 from pulsegate.core.probe import Counters
@@ -13,8 +12,9 @@ from pulsegate.core.status import DueProbe
 
 DEADLINE_S = 0.5  # a metrics page takes milliseconds; one that does not is as good as none
 
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 Told = Callable[[DueProbe, Counters | None], None]
+Spawn = Callable[..., object]
+"""Begins a task: a coroutine function and its arguments."""
 
 
 class CounterReader:
@@ -53,7 +53,7 @@ class CounterReader:
         self._timer = None
         if self._flight is not None and not self._reading:
             self._reading = True
-            self._spawn(self._read(self._flight))
+            self._spawn(self._read, self._flight)
 
     async def _read(self, flight: DueProbe) -> None:
         next_at = self._clock.now() + self._every_s

@@ -6,7 +6,7 @@ decided in the core; here is only asyncio.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,8 @@ from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.ids import EndpointId
 from pulsegate.core.probe import Counters, Ending, Fault, FaultClass, Phases, ProbeAsk, ProbeResult
 from pulsegate.core.status import DueProbe
+
+Work = Callable[..., Coroutine[Any, Any, None]]
 
 STARTS_PER_TURN = 64  # after a stall the whole fleet can be due: let the loop breathe between batches
 OVERRUN_S = 2.0  # an engine that has not come back so long after its deadline has a bug: give up on that probe
@@ -68,11 +70,13 @@ class Prober:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self.change(fleet)
-                await asyncio.Event().wait()
+                try:
+                    self.change(fleet)
+                    await asyncio.Event().wait()
+                finally:  # before the group cancels what is in flight: nothing new may begin
+                    self._group = None
+                    self._disarm()
         finally:
-            self._group = None
-            self._disarm()
             self._lag.stop()
             for watch in self._watches.values():
                 await self._close(watch)
@@ -89,6 +93,8 @@ class Prober:
         Raises:
             ValueError: an endpoint cannot be opened; nothing has changed then.
         """
+        if self._group is None:
+            raise InvariantError("a fleet can be changed only while run() runs")
         now = self._clock.now()
         specs = {spec.id: spec for pool in fleet.pools for spec in pool.endpoints}
         kept = {endpoint: watch for endpoint, watch in self._watches.items() if specs.get(endpoint) == watch.spec}
@@ -97,7 +103,7 @@ class Prober:
         for watch in gone:
             if watch.flight is not None:
                 self._board.give_back(watch.spec.id, now)
-            self._spawn(self._dismiss(watch))
+            self._spawn(self._dismiss, watch)
         self._watches = kept | opened
         self._specs = specs
         self._audience.watching(fleet)
@@ -138,7 +144,7 @@ class Prober:
 
     def _start(self, watch: Watch, due: DueProbe, now: float) -> None:
         watch.flight = due
-        watch.task = self._spawn(self._take(watch, due, now))
+        watch.task = self._spawn(self._take, watch, due, now)
         if due.counters_every_s is not None:
             self._read_counters(due.endpoint, due.counters_every_s)
 
@@ -185,13 +191,14 @@ class Prober:
 
     def _late(self, due: DueProbe, guard: asyncio.Timeout, began: float) -> None:
         guard.reschedule(began + max(due.ask.deadline_s, due.ask.end_deadline_s or 0.0) + OVERRUN_S)
-        self.tell(ProbeLate(at=self._clock.now(), endpoint=due.endpoint, incarnation=due.incarnation))
+        lag_s = self._lag.since(began)
+        self.tell(ProbeLate(at=self._clock.now(), endpoint=due.endpoint, incarnation=due.incarnation, lag_s=lag_s))
 
     # Counters.
 
     def _read_counters(self, endpoint: EndpointId, every_s: float) -> None:
         watch = self._watches.get(endpoint)
-        if watch is None or watch.flight is None:
+        if watch is None or watch.flight is None or self._group is None:
             return
         if watch.reader is None:
             told = partial(self._counted, watch)
@@ -206,15 +213,14 @@ class Prober:
 
     # Tasks.
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Work, *args: object) -> asyncio.Task[None]:
         if self._group is None:
-            work.close()
-            raise InvariantError("the prober works only while run() runs")
-        return self._group.create_task(self._guarded(work))
+            raise InvariantError("work can begin only while run() runs")
+        return self._group.create_task(self._guarded(work, *args))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Work, *args: object) -> None:
         try:
-            await work
+            await work(*args)
         except Exception as exc:  # noqa: BLE001 - the task boundary: one endpoint's bug must not stop the others
             self._audience.crashed("a task of the prober", exc)
 

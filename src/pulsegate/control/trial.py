@@ -33,6 +33,7 @@ MOST_PROBES = 8
 _FINAL = frozenset({State.HEALTHY, State.UNHEALTHY, State.MISCONFIGURED})
 _NOT_JUDGED = frozenset({Reason.LOADING, Reason.SLEEPING})
 _SAYS_NOTHING = frozenset({OutcomeKind.LOCAL, OutcomeKind.BUSY})
+_NO_FAILURE = _SAYS_NOTHING | {OutcomeKind.TOKEN, OutcomeKind.TRUNCATED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +169,7 @@ class _Watcher:
         if status.state is not State.WARMING or status.reason in _NOT_JUDGED or len(self._notes) < (self._probes or 1):
             return False
         last = self._notes[-self._policy.fall :]
-        silent = all(note.outcome.ttft_s is None and note.outcome.kind not in _SAYS_NOTHING for note in last)
-        return silent and len(last) >= self._policy.fall
+        return len(last) >= self._policy.fall and all(note.outcome.kind not in _NO_FAILURE for note in last)
 
     def _is_clear(self, status: EndpointStatus) -> bool:
         if status.state is State.MISCONFIGURED:

@@ -19,7 +19,7 @@ DENIED = Answer(after_s=0.01, fault=Fault(kind=FaultClass.AUTH, detail="no such 
 FULL = Answer(after_s=0.01, fault=Fault(kind=FaultClass.OVERLOAD, detail="queue full", status=503))
 
 
-def hold(script, *, probes=None, deep=False, progress=None):
+def hold(script, *, probes=None, deep=False, progress=None, expect=None):
     """The trial, the engine, and when it was over."""
     engine = FakeEngine(script, progress=progress)
     seen = []
@@ -27,7 +27,7 @@ def hold(script, *, probes=None, deep=False, progress=None):
     async def main(loop):
         found = await hold_trial(
             spec("a"),
-            trial_policy(ProbePolicy(), deep=deep, probes=probes),
+            trial_policy(ProbePolicy(expect=expect), deep=deep, probes=probes),
             probes=probes,
             open_engine=FakeFactory(lambda _spec: engine),
             clock=VirtualClock(loop),
@@ -105,6 +105,12 @@ def test_a_server_that_answers_every_other_time_comes_to_a_verdict():
 def test_a_server_that_comes_up_meanwhile_is_judged():
     trial, _ = hold(lambda at: REFUSED if at < 0.5 else FAST)
     assert trial.status.state is State.HEALTHY
+
+
+def test_wrong_answers_to_two_prompts_are_enough():
+    trial, _ = hold(always(Answer(after_s=0.05, text="")), expect="4")
+    assert verdict(trial) == (State.UNHEALTHY, Reason.STARTUP_DEADLINE, 2)
+    assert trial.notes[-1].outcome.reason is Reason.WRONG_OUTPUT
 
 
 def test_our_own_mistake_is_not_a_verdict():
