@@ -1,57 +1,128 @@
 """The access log: one JSON line per request, written in batches."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import msgspec
 
-MAX_BACKLOG_BYTES = 1024 * 1024
-_BATCH_BYTES = 64 * 1024
+from pulsegate.gateway.usage import Usage
+
+MAX_BACKLOG_BYTES: Final = 1024 * 1024
+_BATCH_BYTES: Final = 64 * 1024
+_TEXT = msgspec.json.Encoder().encode
 
 
-class AccessLine(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One request as it was. Times in seconds.
+def json_text(text: str) -> bytes:
+    """A text as JSON writes it; made once for each name, not for each line."""
+    return _TEXT(text)
 
-    ``status`` is what the client saw; 499 for a client that left before. ``cause`` says why there was more than one
-    attempt. ``ended``: how the answer ended, if not well: ``stalled``, ``cut``, ``client_gone``. Usage is left out
-    when it is not known.
+
+class Entry:
+    """One request as it was, filled while it goes on. Times in seconds; names as JSON texts.
+
+    Attributes:
+        status: what the client saw; 499 for a client that left before.
+        cause: why there was more than one attempt; ``trouble`` what the latest failed one met.
+        ended: how the answer ended, if not well: ``stalled``, ``cut``, ``client_gone``.
+        missing: the answer went well and told no usage.
     """
 
-    ts: float
-    id: str
-    method: str = "POST"
-    path: str
-    status: int
-    model: str | None = None
-    endpoint: str | None = None
-    attempts: int = 0
-    cause: str | None = None
-    trouble: str | None = None
-    lane: str | None = None
-    key: str | None = None
-    stream: bool = False
-    ttft_s: float | None = None
-    duration_s: float
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    usage_missing: bool = False
-    code: str | None = None
-    ended: str | None = None
+    __slots__ = (
+        "attempts",
+        "cause",
+        "code",
+        "duration_s",
+        "ended",
+        "endpoint",
+        "key",
+        "lane",
+        "missing",
+        "model",
+        "path",
+        "request_id",
+        "status",
+        "stream",
+        "trouble",
+        "ttft_s",
+        "usage",
+        "wall_s",
+    )
+
+    def __init__(self, request_id: bytes, path: bytes, model: bytes, key: bytes | None, lane: str) -> None:
+        self.request_id = request_id
+        self.path = path
+        self.model = model
+        self.key = key
+        self.lane = lane
+        self.wall_s = 0.0
+        self.status = 0
+        self.endpoint: bytes | None = None
+        self.attempts = 0
+        self.cause: str | None = None
+        self.trouble: str | None = None
+        self.stream = False
+        self.ttft_s: float | None = None
+        self.duration_s = 0.0
+        self.usage: Usage | None = None
+        self.missing = False
+        self.code: str | None = None
+        self.ended: str | None = None
+
+    def line(self) -> bytes:
+        """As JSON; put together by hand in a third of an encoder's time, because this is done for every request."""
+        usage = self.usage
+        tail = b""
+        if usage is not None:
+            tail = b',"prompt_tokens":%b,"completion_tokens":%b' % (
+                _number(usage.prompt_tokens),
+                _number(usage.completion_tokens),
+            )
+        elif self.missing:
+            tail = b',"usage_missing":true'
+        if self.cause or self.trouble or self.code or self.ended:
+            for name, text in (
+                ("cause", self.cause),
+                ("trouble", self.trouble),
+                ("code", self.code),
+                ("ended", self.ended),
+            ):
+                if text is not None:
+                    tail += b',"%b":%b' % (name.encode(), json_text(text))
+        return (
+            b'{"ts":%.3f,"id":"%b","path":"%b","status":%d,"model":%b,"endpoint":%b,"attempts":%d,"lane":"%b","key":%b,'
+            b'"stream":%b,"ttft_s":%b,"duration_s":%.6f%b}'
+        ) % (
+            self.wall_s,
+            self.request_id,
+            self.path,
+            self.status,
+            self.model,
+            self.endpoint or b"null",
+            self.attempts,
+            self.lane.encode(),
+            self.key or b"null",
+            b"true" if self.stream else b"false",
+            b"null" if self.ttft_s is None else b"%.6f" % self.ttft_s,
+            self.duration_s,
+            tail,
+        )
+
+
+def _number(value: int | None) -> bytes:
+    return b"null" if value is None else b"%d" % value
 
 
 class AccessLog:
     """Collects lines and writes them when asked. A log that cannot be written loses lines and counts them."""
 
-    __slots__ = ("_encode", "_file", "_lines", "_size", "_write", "lost")
+    __slots__ = ("_file", "_lines", "_size", "lost")
 
     def __init__(self, file: BinaryIO | None) -> None:
         """``file`` None: no log."""
         self._file = file
         self._lines: list[bytes] = []
         self._size = 0
-        self._encode: Callable[[AccessLine], bytes] = msgspec.json.Encoder().encode
         self.lost = 0
 
     @property
@@ -59,11 +130,10 @@ class AccessLog:
         """Whether lines are of use."""
         return self._file is not None
 
-    def add(self, line: AccessLine) -> None:
+    def add(self, line: bytes) -> None:
         """Take a line."""
-        encoded = self._encode(line)
-        self._lines.append(encoded)
-        self._size += len(encoded)
+        self._lines.append(line)
+        self._size += len(line)
         if self._size > _BATCH_BYTES:
             self.flush()
 

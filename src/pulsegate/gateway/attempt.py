@@ -3,9 +3,11 @@
 from typing import Protocol
 
 from pulsegate.core.rescue import FailureKind
+from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.backend import Backend
 from pulsegate.gateway.gate import Broken, Gate, StreamGate, Verdict, judge_body, judge_status
 from pulsegate.gateway.upstream import UpstreamConnection
+from pulsegate.gateway.usage import Usage
 
 ERROR_BODY_BYTES = 1024 * 1024
 
@@ -36,7 +38,7 @@ class Attempt:
     Attributes:
         payload: what has come of the answer's body, without framing; ``last_read`` the latest read as it came.
         stream: the answer is an event stream.
-        whole: the answer is complete in ``payload``.
+        whole: the answer is complete in ``payload``; ``usage`` is what it says that it used.
         retry_after_s: what a refusal asked for.
     """
 
@@ -48,6 +50,7 @@ class Attempt:
         "_held_limit",
         "_over",
         "_size",
+        "_user_error",
         "backend",
         "conn",
         "last_read",
@@ -56,6 +59,7 @@ class Attempt:
         "retry_after_s",
         "started_at",
         "stream",
+        "usage",
         "whole",
     )
 
@@ -66,6 +70,7 @@ class Attempt:
         self._over = False
         self._fresh = False
         self._size = 0
+        self._user_error = False
         self.number = number
         self.backend = backend
         self.conn: UpstreamConnection | None = None
@@ -74,6 +79,7 @@ class Attempt:
         self.payload: list[bytes] = []
         self.stream = False
         self.whole = False
+        self.usage: Usage | None = None
         self.retry_after_s: float | None = None
         self.started_at = now
 
@@ -115,11 +121,12 @@ class Attempt:
 
     def fed(self, conn: UpstreamConnection, data: bytes) -> None:
         """Owner: a read brought ``data``."""
-        if not conn.status:
+        head = conn.head
+        if head is None:
             return
         if not self._begun:
             self._begun = True
-            verdict = self._open(conn)
+            verdict = self._open(head)
             if verdict is not None:
                 self._settle(verdict)
                 return
@@ -129,17 +136,18 @@ class Attempt:
         if verdict is not Gate.WAIT:
             self._settle(verdict)
 
-    def _open(self, conn: UpstreamConnection) -> Verdict | None:
+    def _open(self, head: AnswerHead) -> Verdict | None:
         """The head is there: a verdict if the status says it all, else None."""
-        verdict = judge_status(conn.status, users_key=self.backend.pool.forward_authorization)
+        verdict = judge_status(head.status, users_key=self.backend.pool.forward_authorization)
         if verdict is None:
-            self.stream = _is_event_stream(conn)
+            self.stream = head.event_stream
             if self.stream:
                 self._gate = StreamGate()
             return None
         if isinstance(verdict, Broken):
-            self.retry_after_s = _retry_after(conn)
+            self.retry_after_s = head.retry_after_s
             return verdict
+        self._user_error = True
         self._held_limit = ERROR_BODY_BYTES
         return None  # the user's own error: its body is waited for, and relayed
 
@@ -158,9 +166,10 @@ class Attempt:
             self._size += sum(map(len, conn.pieces))
             return Gate.OPEN if self._size > self._held_limit else Gate.WAIT
         self.whole = True
-        if conn.status >= 400:  # noqa: PLR2004 - the user's own error, judged by its status
+        if self._user_error:
             return Gate.OPEN
-        return judge_body(self.payload[0] if len(self.payload) == 1 else b"".join(self.payload))
+        verdict, self.usage = judge_body(self.payload[0] if len(self.payload) == 1 else b"".join(self.payload))
+        return verdict
 
     def _settle(self, verdict: Verdict) -> None:
         if isinstance(verdict, Broken):
@@ -212,14 +221,3 @@ class Attempt:
 
     def __repr__(self) -> str:
         return f"Attempt({self.number}, {self.backend.seat.id}, over={self._over})"
-
-
-def _is_event_stream(conn: UpstreamConnection) -> bool:
-    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in conn.headers)
-
-
-def _retry_after(conn: UpstreamConnection) -> float | None:
-    for name, value in conn.headers:
-        if name == b"retry-after" and value.isdigit():
-            return min(float(value), 3600.0)
-    return None

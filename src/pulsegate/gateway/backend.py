@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pulsegate.core.rescue import FailureKind
 from pulsegate.core.routing import Seat
+from pulsegate.gateway.access import json_text
 from pulsegate.gateway.counters import EndpointCounters
 from pulsegate.gateway.dial import DialError, client_context, dial
 from pulsegate.gateway.heads import request_prefix
@@ -46,6 +47,8 @@ class Backend:
         "connections",
         "counters",
         "dialing",
+        "header_line",
+        "json_id",
         "pool",
         "seat",
         "setup",
@@ -70,6 +73,8 @@ class Backend:
         self.pool = pool
         self.counters = counters
         self.seat: Seat = counters.seat
+        self.json_id = json_text(setup.id)
+        self.header_line = b"X-Pulsegate-Endpoint: %b\r\n" % setup.id.encode("latin-1", "replace")
         self.connections: set[UpstreamConnection] = set()
         self.dialing = 0
         self._context: ssl.SSLContext | None = None if setup.tls is None else client_context(setup.tls)

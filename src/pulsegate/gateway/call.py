@@ -5,12 +5,13 @@ from typing import Protocol, assert_never
 from pulsegate.core.rescue import Action, Answer, Cancel, FailureKind, Park, Rescue, Start
 from pulsegate.core.rescue import Relay as RelayAction
 from pulsegate.core.routing import Lane, Seat, affinity_seed_of
-from pulsegate.gateway.access import AccessLine
+from pulsegate.gateway.access import Entry
 from pulsegate.gateway.attempt import Attempt
 from pulsegate.gateway.backend import Backend
 from pulsegate.gateway.context import Context
-from pulsegate.gateway.delivery import Delivery
+from pulsegate.gateway.delivery import Delivery, answer_head
 from pulsegate.gateway.errors import ApiError
+from pulsegate.gateway.intake import Incoming
 from pulsegate.gateway.keys import Key
 from pulsegate.gateway.request import Routing, rewritten
 from pulsegate.gateway.request_head import RequestHead
@@ -29,16 +30,12 @@ class Client(Protocol):
         """Send bytes."""
         ...
 
-    def refuse(self, error: ApiError, request_id: bytes) -> None:
+    def refuse(self, error: ApiError, incoming: Incoming) -> None:
         """Send an error of our own as the whole answer."""
         ...
 
     def call_over(self, *, keep_alive: bool) -> None:
         """The answer is complete (or the connection must be closed, because it cannot be completed)."""
-        ...
-
-    def pause_reading(self, *, paused: bool) -> None:
-        """Stop taking from the client, or go on."""
         ...
 
 
@@ -48,24 +45,18 @@ class Call:
     __slots__ = (
         "_attempts",
         "_bodies",
-        "_body",
-        "_causes",
         "_client",
         "_context",
         "_delivery",
-        "_lane",
+        "_entry",
         "_own_s",
         "_rescue",
         "_route",
         "_routing",
-        "_trouble",
         "due_at",
-        "endpoint",
-        "head",
-        "key",
+        "incoming",
         "over",
         "started_at",
-        "ttft_s",
     )
 
     def __init__(
@@ -73,33 +64,34 @@ class Call:
         context: Context,
         client: Client,
         *,
-        head: RequestHead,
-        body: bytes,
+        incoming: Incoming,
         routing: Routing,
         route: Route,
-        key: Key | None,
         began_at: float,
     ) -> None:
         self._context = context
         self._client = client
-        self.head = head
-        self._body = body
+        self.incoming = incoming
         self._routing = routing
         self._route = route
-        self.key = key
         self._attempts: dict[int, Attempt] = {}
-        self._bodies: dict[str | None, bytes] = {}
+        self._bodies: dict[str | None, bytes] | None = None
         self._delivery: Delivery | None = None
-        self._lane = lane_of(head, key)
         self._own_s = 0.0
-        self._trouble: str | None = None
         self.started_at = began_at
-        self.ttft_s: float | None = None
-        self.endpoint: Seat | None = None
         self.over = False
-        policy = route.streams if routing.stream else route.wholes
+        head, key = incoming.head, incoming.key
+        lane = lane_of(head, key)
+        self._entry = Entry(
+            incoming.request_id, head.path, route.json_name, None if key is None else key.json_name, lane
+        )
         self._rescue = Rescue(
-            policy, route.current_plan, self._lane, context.budget, context.random, affinity_of(context, head, routing)
+            route.streams if routing.stream else route.wholes,
+            route.current_plan,
+            lane,
+            context.budget,
+            context.random,
+            affinity_of(context, head, routing),
         )
         self.due_at = began_at
 
@@ -108,8 +100,9 @@ class Call:
         context = self._context
         context.live.add(self)
         context.budget.in_flight += 1
-        if self.key is not None:
-            self.key.inflight += 1
+        key = self.incoming.key
+        if key is not None:
+            key.inflight += 1
         self._do(self._rescue.begin(self.started_at))
         self._own_s = context.now() - self.started_at
 
@@ -150,20 +143,22 @@ class Call:
             held_limit=context.setup.limits.held_bytes,
         )
         self._attempts[number] = attempt
-        self.endpoint = seat
+        self._entry.endpoint = attempt.backend.json_id
         attempt.start()
 
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
         """Errand: head and body for this endpoint."""
-        head = self.head
+        incoming = self.incoming
+        head = incoming.head
         body = self._body_for(backend)
-        parts = [backend.prefix(head.target), *head.pairs]
-        if not head.content_type_given:
-            parts.append(b"Content-Type: application/json\r\n")
+        extra = b"" if head.content_type_given else b"Content-Type: application/json\r\n"
         if backend.pool.forward_authorization and head.authorization is not None:
-            parts.append(b"Authorization: %b\r\n" % head.authorization)
-        parts.append(b"X-Request-ID: %b\r\nContent-Length: %d\r\n\r\n" % (head.request_id, len(body)))
-        return b"".join(parts), body
+            extra += b"Authorization: %b\r\n" % head.authorization
+        return (
+            b"%b%b%bX-Request-ID: %b\r\nContent-Length: %d\r\n\r\n"
+            % (backend.prefix(head.target), head.forward, extra, incoming.request_id, len(body)),
+            body,
+        )
 
     def _body_for(self, backend: Backend) -> bytes:
         model = backend.setup.model
@@ -171,10 +166,12 @@ class Call:
             model = None
         ask_usage = self._asks_usage(backend)
         if model is None and not ask_usage:
-            return self._body
+            return self.incoming.body
+        if self._bodies is None:
+            self._bodies = {}
         made = self._bodies.get(model)
         if made is None:
-            made = self._bodies[model] = rewritten(self._body, model, ask_usage=ask_usage)
+            made = self._bodies[model] = rewritten(self.incoming.body, model, ask_usage=ask_usage)
         return made
 
     def _asks_usage(self, backend: Backend) -> bool:
@@ -183,7 +180,7 @@ class Call:
             routing.stream is True
             and backend.pool.ask_usage
             and not routing.wants_usage
-            and self.head.path in ASKS_USAGE
+            and self.incoming.head.path in ASKS_USAGE
         )
 
     def attempt_answered(self, attempt: Attempt) -> None:
@@ -198,7 +195,7 @@ class Call:
     def attempt_failed(self, attempt: Attempt, kind: FailureKind, detail: str) -> None:
         """Errand: an attempt is over."""
         self._attempts.pop(attempt.number, None)
-        self._trouble = detail
+        self._entry.trouble = detail
         attempt.backend.counters.failed(kind, evidence=kind not in NO_EVIDENCE)
         self._context.alarm()
         self._do(self._rescue.failed(attempt.number, kind, self._context.now(), attempt.retry_after_s))
@@ -215,9 +212,12 @@ class Call:
         """An attempt has won: its answer goes to the client."""
         context = self._context
         now = context.now()
-        self.ttft_s = now - self.started_at
-        self.endpoint = attempt.backend.seat
+        self._entry.ttft_s = now - self.started_at
+        self._entry.endpoint = attempt.backend.json_id
         self._attempts.clear()
+        if attempt.whole:
+            self._deliver_whole(attempt)
+            return
         delivery = Delivery(self, self._client, attempt, context)
         self._delivery = delivery
         self.due_at = now + attempt.backend.pool.itl_deadline_s
@@ -225,12 +225,26 @@ class Call:
             now, attempts=self._rescue.attempts, hide_usage=self._asks_usage(attempt.backend), stream=attempt.stream
         )
 
+    def _deliver_whole(self, attempt: Attempt) -> None:
+        """The answer is here: head and body go out in one write."""
+        conn, payload = attempt.conn, attempt.payload
+        if conn is None or conn.head is None:
+            return
+        head = answer_head(self._context, self.incoming, attempt, conn.head, self._rescue.attempts)
+        body = payload[0] if len(payload) == 1 else b"".join(payload)
+        status, client = conn.head.status, self._client
+        attempt.backend.counters.tokens += 1
+        attempt.leave()
+        client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        self.end(status, usage=attempt.usage)
+        client.call_over(keep_alive=True)
+
     def _refuse(self, answer: Answer) -> None:
         error = ApiError(
             status=answer.status, code=answer.code, message=answer.message, retry_after_s=answer.retry_after_s
         )
         self.end(answer.status, code=answer.code)
-        self._client.refuse(error, self.head.request_id or b"")
+        self._client.refuse(error, self.incoming)
 
     # what happens to it
 
@@ -287,46 +301,35 @@ class Call:
         self.over = True
         context = self._context
         context.live.discard(self)
+        if context.draining and not context.live:
+            context.emptied.set()
         context.budget.in_flight -= 1
-        if self.key is not None:
-            self.key.inflight -= 1
-        counters = self._route.counters
+        key = self.incoming.key
+        if key is not None:
+            key.inflight -= 1
+        counters, attempts = self._route.counters, self._rescue.attempts
         counters.ended(status)
         context.counters.own.add(self._own_s)
         answered = code is None and ended is None and status < 400  # noqa: PLR2004 - an error uses nothing
         if answered:
             counters.used(usage)
-            if self._rescue.attempts > 1:
+            if attempts > 1:
                 counters.rescued += 1
         if context.access.wanted:
-            context.access.add(self._line(status, code, ended, usage, missing=answered and usage is None))
+            entry = self._entry
+            entry.status, entry.code, entry.ended, entry.usage = status, code, ended, usage
+            entry.missing = answered and usage is None
+            self._log(entry)
 
-    def _line(
-        self, status: int, code: str | None, ended: str | None, usage: Usage | None, *, missing: bool
-    ) -> AccessLine:
-        context = self._context
-        rescue = self._rescue
-        return AccessLine(
-            ts=context.wall(),
-            id=(self.head.request_id or b"").decode("ascii"),
-            path=self.head.path.decode("ascii"),
-            status=status,
-            model=self._routing.model,
-            endpoint=None if self.endpoint is None else self.endpoint.id,
-            attempts=rescue.attempts,
-            cause=None if rescue.cause is None else str(rescue.cause),
-            trouble=self._trouble,
-            lane=self._lane,
-            key=None if self.key is None else self.key.name,
-            stream=self._routing.stream is True,
-            ttft_s=None if self.ttft_s is None else round(self.ttft_s, 6),
-            duration_s=round(context.now() - self.started_at, 6),
-            prompt_tokens=None if usage is None else usage.prompt_tokens,
-            completion_tokens=None if usage is None else usage.completion_tokens,
-            usage_missing=missing,
-            code=code,
-            ended=ended,
-        )
+    def _log(self, entry: Entry) -> None:
+        context, rescue = self._context, self._rescue
+        entry.attempts = rescue.attempts
+        if rescue.cause is not None:
+            entry.cause = str(rescue.cause)
+        entry.stream = self._routing.stream is True
+        entry.wall_s = context.wall()
+        entry.duration_s = context.now() - self.started_at
+        context.access.add(entry.line())
 
 
 NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED})
@@ -339,7 +342,7 @@ ASKS_USAGE = frozenset({b"/v1/chat/completions", b"/v1/completions"})
 
 def lane_of(head: RequestHead, key: Key | None) -> Lane:
     """The request's own word, else its key's, else normal."""
-    match head.priority and head.priority.strip().lower():
+    match head.priority:
         case b"low":
             return Lane.LOW
         case b"normal":

@@ -3,14 +3,14 @@
 from typing import Protocol
 
 from pulsegate.core.rescue import FailureKind
+from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.attempt import Attempt
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import CUT, REASONS, STALLED, ApiError, error_event
-from pulsegate.gateway.heads import NOT_FROM_ENDPOINTS, OUR_PREFIX
+from pulsegate.gateway.intake import Incoming
 from pulsegate.gateway.relay import Relay
-from pulsegate.gateway.request_head import RequestHead
 from pulsegate.gateway.upstream import UpstreamConnection
-from pulsegate.gateway.usage import Usage, usage_of
+from pulsegate.gateway.usage import Usage
 
 
 class Receiver(Protocol):
@@ -30,7 +30,7 @@ class Receiver(Protocol):
 class Served(Protocol):
     """The request that is answered."""
 
-    head: RequestHead
+    incoming: Incoming
 
     def end(
         self, status: int, *, code: str | None = None, ended: str | None = None, usage: Usage | None = None
@@ -58,22 +58,19 @@ class Delivery:
         """Send the head and what was held back."""
         attempt = self._attempt
         conn = attempt.conn
-        if conn is None:  # the answer came with the end of its connection
+        if conn is None or conn.head is None:
             self._broken_off(CUT, "cut")
             return
         self._conn = conn
-        self._status = conn.status
+        self._status = conn.head.status
         self._stream = stream
-        head = self._head(conn, attempts)
-        if attempt.whole:
-            self._send_whole(head, attempt)
-            return
-        http10 = self._call.head.http10
+        http10 = self._call.incoming.head.http10
+        head = answer_head(self._context, self._call.incoming, attempt, conn.head, attempts)
         self._client.write(head + (b"\r\n" if http10 else b"Transfer-Encoding: chunked\r\n\r\n"))
         self._relay = relay = Relay(
             self._client,
             attempt.backend.counters,
-            chunked_in=conn.chunked,
+            chunked_in=conn.head.chunked,
             chunked_out=not http10,
             stream=stream,
             hide_usage=hide_usage,
@@ -86,32 +83,6 @@ class Delivery:
             self._finish()
         elif self._client.paused:
             self.client_paused(paused=True)
-
-    def _send_whole(self, head: bytes, attempt: Attempt) -> None:
-        payload = attempt.payload
-        body = payload[0] if len(payload) == 1 else b"".join(payload)
-        counters = attempt.backend.counters
-        counters.tokens += 1
-        attempt.leave()
-        self._client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
-        self._call.end(self._status, usage=usage_of(body) if b'"usage"' in body else None)
-        self._client.call_over(keep_alive=True)
-
-    def _head(self, conn: UpstreamConnection, attempts: int) -> bytes:
-        """Status line and headers, without what depends on the framing and without the closing blank line."""
-        request = self._call.head
-        parts = [b"HTTP/1.1 %d %b\r\n" % (conn.status, REASONS.get(conn.status, b"Unknown"))]
-        for name, value in conn.headers:
-            if name not in NOT_FROM_ENDPOINTS and not name.startswith(OUR_PREFIX):
-                parts += (name, b": ", value, b"\r\n")
-        parts.append(b"x-request-id: %b\r\n" % request.request_id)
-        if self._context.setup.response_headers:
-            endpoint = self._attempt.backend.seat.id.encode("latin-1", "replace")
-            parts.append(b"x-pulsegate-endpoint: %b\r\nx-pulsegate-attempts: %d\r\n" % (endpoint, attempts))
-        if not request.keep_alive or self._context.draining:
-            request.keep_alive = False
-            parts.append(b"connection: close\r\n")
-        return b"".join(parts)
 
     # the upstream connection's owner
 
@@ -190,3 +161,21 @@ class Delivery:
     def usage(self) -> Usage | None:
         """What is known of it so far."""
         return None if self._relay is None else self._relay.usage()
+
+
+def answer_head(context: Context, incoming: Incoming, attempt: Attempt, head: AnswerHead, attempts: int) -> bytes:
+    """Status line and headers for the client, without those of the framing and without the closing blank line."""
+    ours = b""
+    if context.setup.response_headers:
+        ours = b"%bX-Pulsegate-Attempts: %d\r\n" % (attempt.backend.header_line, attempts)
+    if not incoming.keep_alive or context.draining:
+        incoming.keep_alive = False
+        ours += b"Connection: close\r\n"
+    reason = REASONS.get(head.status, b"Unknown")
+    return b"HTTP/1.1 %d %b\r\n%bX-Request-ID: %b\r\n%b" % (
+        head.status,
+        reason,
+        head.forward,
+        incoming.request_id,
+        ours,
+    )

@@ -1,26 +1,24 @@
-"""One client's connection: HTTP/1.1 with keep-alive; pipelined requests are answered one at a time, in order.
+"""One client's connection: requests are answered one at a time, in order.
 
-Parses (llhttp, strict), keeps limits and deadlines, and hands whole requests to ``reception``. A client that goes away
-cancels what was under way for it.
+A client that goes away cancels what is under way for it.
+Owns the transport, the deadlines and the keeping alive. Bytes become requests in ``intake``, requests become answers in
+``reception``.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
 from typing import Final, Protocol, cast
-
-import httptools
 
 from pulsegate.gateway.call import Call
 from pulsegate.gateway.context import Context
-from pulsegate.gateway.errors import ApiError, bad_request, error_body
+from pulsegate.gateway.errors import ApiError, error_body
 from pulsegate.gateway.heads import answer
-from pulsegate.gateway.identity import presentable
+from pulsegate.gateway.intake import Incoming, Intake, Phase
 from pulsegate.gateway.keys import Key, KeyRing
-from pulsegate.gateway.reception import Reply, is_open, receive, screen, too_large, unknown_key
+from pulsegate.gateway.reception import Reply, is_open, receive, screen, unknown_key
 from pulsegate.gateway.request_head import RequestHead
 
 _LINGER_S: Final = 1.0  # how long the rest of a refused request is read and dropped, so that its client sees the answer
+_BACKLOG_BYTES: Final = 64 * 1024  # pipelined bytes that wait for their turn before the client is made to wait
 _NEVER: Final = float("inf")
 
 
@@ -36,63 +34,49 @@ class Door(Protocol):
         ...
 
 
-class Incoming:
-    """A request that has come, or as much of it as counts: with ``error`` set, its body is not wanted any more."""
-
-    __slots__ = ("began_at", "body", "error", "head", "key", "waits")
-
-    def __init__(self, head: RequestHead, key: Key | None, began_at: float) -> None:
-        self.head = head
-        self.key = key
-        self.began_at = began_at
-        self.body = b""
-        self.error: ApiError | None = None
-        self.waits = False
-
-
 class ClientConnection(asyncio.Protocol):
-    """See the module. ``due_at`` is when ``overdue`` should be called: the deadline of what is being waited for."""
+    """See the module.
+
+    Attributes:
+        due_at: when ``overdue`` should be called: the deadline of what is being waited for.
+        paused: the client reads slower than we write.
+    """
 
     __slots__ = (
-        "_body",
-        "_body_size",
+        "_beginning",
         "_call",
+        "_closing",
         "_context",
         "_door",
-        "_head",
-        "_head_seen",
+        "_intake",
         "_key",
         "_key_header",
         "_key_ring",
-        "_lingering",
-        "_now",
-        "_parser",
         "_reading_paused",
-        "_ready",
-        "_receiving",
         "_transport",
         "due_at",
         "paused",
     )
 
     def __init__(self, context: Context, door: Door) -> None:
+        limits = context.setup.limits
         self._context = context
         self._door = door
-        self._now: Callable[[], float] = context.now
-        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._intake = Intake(
+            self._screen,
+            head_limit=limits.header_bytes,
+            body_limit=limits.body_bytes,
+            dropped=context.dropped,
+            affinity_header=context.affinity_header,
+        )
         self._transport: asyncio.Transport | None = None
-        self._head: RequestHead | None = None
-        self._head_seen = 0
-        self._receiving: Incoming | None = None
-        self._body: list[bytes] = []
-        self._body_size = 0
-        self._ready: deque[Incoming] = deque()
         self._call: Call | None = None
+        self._beginning = False
+        self._closing = False
+        self._reading_paused = False
         self._key: Key | None = None
         self._key_header: bytes | None = None
         self._key_ring: KeyRing | None = None
-        self._lingering = False
-        self._reading_paused = False
         self.paused = False
         self.due_at = _NEVER
 
@@ -104,30 +88,23 @@ class ClientConnection(asyncio.Protocol):
         if not self._door.came(self):
             self._transport.abort()
             return
-        self.due_at = self._now() + self._context.setup.limits.header_timeout_s
+        self.due_at = self._context.now() + self._context.setup.limits.header_timeout_s
 
     def data_received(self, data: bytes) -> None:
-        """Parse a read; begin the first whole request in it, if none is under way."""
-        parser = self._parser
-        if parser is None or self._lingering:
-            return
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade as exc:
-            self._decline_upgrade(data[exc.args[0] :])
-        except httptools.HttpParserError as exc:
-            self._garbled(exc)
-        if self._head is not None and self._receiving is None:
-            self._head_unfinished(len(data))
-        if self._ready and self._call is None:
-            self._next()
+        """A read came."""
+        intake = self._intake
+        phase = intake.phase
+        incoming = intake.feed(data)
+        if incoming is not None:
+            self._serve(incoming)
+        else:
+            self._wait(phase)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         """The client is gone."""
         self._door.left(self)
-        self._parser = None
         self._transport = None
-        self._ready.clear()
+        self._intake.shut()
         self._leave()
 
     def eof_received(self) -> bool:
@@ -136,6 +113,7 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def _leave(self) -> None:
+        self._closing = True
         call, self._call = self._call, None
         if call is not None:
             call.client_gone()
@@ -143,200 +121,105 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads slower than we write."""
         self.paused = True
-        self.due_at = self._now() + self._context.setup.limits.send_timeout_s
+        self.due_at = self._context.now() + self._context.setup.limits.send_timeout_s
         if self._call is not None:
             self._call.client_paused(paused=True)
 
     def resume_writing(self) -> None:
         """It keeps up again."""
         self.paused = False
-        self.due_at = _NEVER if self._call is not None else self._now() + self._context.setup.limits.idle_timeout_s
         if self._call is not None:
+            self.due_at = _NEVER
             self._call.client_paused(paused=False)
-
-    # llhttp's callbacks
-
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._head = RequestHead()
-
-    def on_url(self, url: bytes) -> None:
-        """The target, perhaps in parts."""
-        if self._head is not None:
-            self._head.target += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
-        if self._head is not None:
-            self._head.add(name, value, self._context.dropped, self._context.affinity_header)
-
-    def on_headers_complete(self) -> None:
-        """The head is there: refuse the request now, or wait for its body."""
-        head, parser = self._head, self._parser
-        if head is None or parser is None or self._lingering:
-            return
-        head.finish(parser.get_method(), parser.get_http_version())
-        head.keep_alive = parser.should_keep_alive() and not head.http10
-        context = self._context
-        if not presentable(head.request_id):
-            head.request_id = context.new_id()
-        self._receiving = incoming = Incoming(head, None, self._now())
-        self._head_seen = 0
-        if head.size > context.setup.limits.header_bytes:
-            incoming.error = _head_too_large(context.setup.limits.header_bytes)
         else:
-            incoming.error = screen(context, head) or self._admit(incoming)
-        if incoming.error is not None:
-            self._refuse_early(incoming)
-            return
-        self.due_at = incoming.began_at + context.setup.limits.body_timeout_s
-        if head.expects_continue and not head.http10:
-            incoming.waits = True
-            self._let_go_on()
-
-    def _let_go_on(self) -> None:
-        """Ask for the body that a client holds back (100-continue), once all earlier requests are answered."""
-        incoming = self._receiving
-        if incoming is not None and incoming.waits and self._call is None and not self._ready:
-            incoming.waits = False
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    def on_body(self, body: bytes) -> None:
-        """A part of a body."""
-        incoming = self._receiving
-        if incoming is None:
-            return
-        limits = self._context.setup.limits
-        self._body.append(body)
-        self._body_size += len(body)
-        if self._body_size > limits.body_bytes:
-            incoming.error = too_large(limits.body_bytes)
-            self._refuse_early(incoming)
-            return
-        self.due_at = _NEVER if self._call is not None else self._now() + limits.body_timeout_s
-
-    def on_message_complete(self) -> None:
-        """A request is whole."""
-        incoming = self._receiving
-        if incoming is None:
-            return
-        body = self._body
-        incoming.body = body[0] if len(body) == 1 else b"".join(body)
-        self._ready.append(incoming)
-        self._forget_received()
-        if self._call is not None and not self._reading_paused:
-            self.pause_reading(paused=True)
+            self.due_at = self._context.now() + self._context.setup.limits.idle_timeout_s
 
     # receiving
 
-    def _head_unfinished(self, size: int) -> None:
-        """A read ended within a head: it must not go on for ever, neither in bytes nor in time."""
-        limits = self._context.setup.limits
-        if not self._head_seen and self._call is None:
-            self.due_at = self._now() + limits.header_timeout_s
-        self._head_seen += size
-        if self._head_seen > limits.header_bytes and not self._lingering:
-            head = self._head or RequestHead()
-            head.request_id = self._context.new_id()
-            incoming = Incoming(head, None, self._now())
-            incoming.error = _head_too_large(limits.header_bytes)
-            self._refuse_early(incoming)
-
-    def _decline_upgrade(self, rest: bytes) -> None:
-        """An upgrade is an offer that a server may ignore (RFC 9110, section 7.8): go on as before."""
-        self._parser = httptools.HttpRequestParser(self)
-        if rest:
-            self.data_received(rest)
-
-    def _admit(self, incoming: Incoming) -> ApiError | None:
-        """Find the client's key, remembering it for the connection."""
+    def _screen(self, head: RequestHead) -> tuple[ApiError | None, Key | None]:
+        """Whether a request is refused for its head; whose key it carries, remembered for the connection."""
+        error = screen(self._context, head)
         ring = self._context.keys
-        head = incoming.head
-        if ring is None or is_open(head):
-            return None
+        if error is not None or ring is None or is_open(head):
+            return error, None
         if self._key is None or head.authorization != self._key_header or ring is not self._key_ring:
             self._key = ring.find(head.authorization)
             self._key_header = head.authorization
             self._key_ring = ring
-        incoming.key = self._key
-        return unknown_key(head) if self._key is None else None
+        return (unknown_key(head) if self._key is None else None), self._key
 
-    def _refuse_early(self, incoming: Incoming) -> None:
-        """Nothing more of this connection is wanted; the answer goes out when its turn comes."""
-        incoming.head.keep_alive = False
-        self._ready.append(incoming)
-        self._forget_received()
-        self._lingering = True
-
-    def _forget_received(self) -> None:
-        self._receiving = self._head = None
-        self._body = []
-        self._body_size = 0
-
-    def _garbled(self, exc: httptools.HttpParserError) -> None:
-        """What came is not HTTP, or a shape that could be read in two ways."""
-        if self._lingering:
-            return
-        if isinstance(exc, httptools.HttpParserCallbackError):
-            raise exc
-        head = self._head or RequestHead()
-        head.request_id = self._context.new_id()
-        incoming = Incoming(head, None, self._now())
-        incoming.error = bad_request("bad_request", f"Malformed request: {exc}.")
-        self._refuse_early(incoming)
+    def _wait(self, before: Phase) -> None:
+        """No request came of what was read: keep the deadlines, hold back who sends too much, let go on who waits."""
+        intake, limits = self._intake, self._context.setup.limits
+        match intake.phase:
+            case Phase.HEAD if before is not Phase.HEAD:
+                self.due_at = self._context.now() + limits.header_timeout_s
+            case Phase.BODY:
+                self.due_at = self._context.now() + limits.body_timeout_s
+                if intake.body_wanted:
+                    intake.body_wanted = False
+                    self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            case Phase.ANSWER if intake.backlog > _BACKLOG_BYTES:
+                self._pause_reading(paused=True)
+            case _:
+                pass
 
     # answering
 
-    def _next(self) -> None:
-        """Begin the next request; those that are answered at once are done in a loop, not by recursion."""
-        while self._ready and self._call is None and self._transport is not None:
-            incoming = self._ready.popleft()
-            head = incoming.head
-            request_id = head.request_id or b""
-            outcome = incoming.error or receive(
-                self._context,
-                self,
-                head=head,
-                body=incoming.body,
-                key=incoming.key,
-                began_at=incoming.began_at,
-            )
-            if isinstance(outcome, Call):
-                self._call = outcome
-                self.due_at = _NEVER
-                outcome.begin()
-            elif isinstance(outcome, Reply):
-                self._reply(head, outcome, request_id)
-            else:
-                self.refuse(outcome, request_id, head=head)
-        if self._call is None and not self._ready:
-            self._all_answered()
+    def _serve(self, incoming: Incoming | None) -> None:
+        """Begin requests until one is under way or none is left; those that are answered at once are done in turn."""
+        while incoming is not None:
+            self._begin(incoming)
+            if self._call is not None or self._closing:
+                return
+            incoming = self._next()
 
-    def _all_answered(self) -> None:
+    def _next(self) -> Incoming | None:
+        """All is answered: the next request, if it is here already."""
         if self._reading_paused:
-            self.pause_reading(paused=False)
-        if self._receiving is not None:
-            self._let_go_on()
+            self._pause_reading(paused=False)
+        incoming = self._intake.proceed()
+        if incoming is None:
+            self.due_at = self._context.now() + self._context.setup.limits.idle_timeout_s
+            self._wait(Phase.NOTHING)
+        return incoming
 
-    def _reply(self, head: RequestHead, reply: Reply, request_id: bytes) -> None:
-        keep_alive = head.keep_alive and not self._context.draining
+    def _begin(self, incoming: Incoming) -> None:
+        context = self._context
+        incoming.request_id = incoming.head.given_id or context.new_id()
+        if incoming.error is not None:
+            self.refuse(incoming.error, incoming)
+            return
+        outcome = receive(context, self, incoming, context.now())
+        if isinstance(outcome, Call):
+            self._call = outcome
+            self.due_at = _NEVER
+            self._beginning = True
+            outcome.begin()
+            self._beginning = False
+        elif isinstance(outcome, Reply):
+            self._reply(incoming, outcome)
+        else:
+            self.refuse(outcome, incoming)
+
+    def _reply(self, incoming: Incoming, reply: Reply) -> None:
+        incoming.keep_alive = incoming.keep_alive and not self._context.draining
         self.write(
             answer(
                 reply.status,
                 reply.body,
-                request_id,
-                keep_alive=keep_alive,
+                incoming.request_id,
+                keep_alive=incoming.keep_alive,
                 extra=reply.extra,
-                head_only=head.method == b"HEAD" or reply.status in (204, 304),
+                head_only=incoming.head.method == b"HEAD" or reply.status in (204, 304),
             )
         )
-        self._answered(keep_alive=keep_alive)
+        if not incoming.keep_alive:
+            self._finish()
 
-    def refuse(self, error: ApiError, request_id: bytes, *, head: RequestHead | None = None) -> None:
+    def refuse(self, error: ApiError, incoming: Incoming) -> None:
         """Client: answer with an error of our own."""
         call, self._call = self._call, None
-        head = head or (call.head if call is not None else None)
-        keep_alive = head is not None and head.keep_alive and not self._context.draining
         if call is None:
             self._context.counters.refuse(error.code)
         extra = b"" if error.retry_after_s is None else b"Retry-After: %d\r\n" % error.retry_after_s
@@ -344,40 +227,30 @@ class ClientConnection(asyncio.Protocol):
             extra += b"Allow: %b\r\n" % error.allow.encode()
         if call is not None and self._context.setup.response_headers:
             extra += b"X-Pulsegate-Attempts: %d\r\n" % call.attempts
-        head_only = head is not None and head.method == b"HEAD"
-        self.write(
-            answer(error.status, error_body(error), request_id, keep_alive=keep_alive, extra=extra, head_only=head_only)
-        )
-        self._answered(keep_alive=keep_alive)
-        if call is not None:
-            self._next()
+        self._reply(incoming, Reply(status=error.status, body=error_body(error), extra=extra))
+        if call is not None and not self._beginning and not self._closing:
+            self._serve(self._next())
 
     def call_over(self, *, keep_alive: bool) -> None:
         """Client: the answer of the call under way is complete, or cannot be completed."""
         call, self._call = self._call, None
-        if not keep_alive and self._transport is not None:
-            self._transport.abort()
-            return
-        self._answered(keep_alive=call is not None and call.head.keep_alive)
-        if self._ready:
-            self._next()
-        else:
-            self._all_answered()
+        if not keep_alive:
+            self.abort()
+        elif call is not None and not call.incoming.keep_alive:
+            self._finish()
+        elif not self._beginning and not self._closing:
+            self._serve(self._next())
 
-    def _answered(self, *, keep_alive: bool) -> None:
+    def _finish(self) -> None:
+        """Nothing follows: close, but let a client that still sends see its answer first."""
         transport = self._transport
+        self._closing = True
         if transport is None:
             return
-        if keep_alive:
-            if not self.paused:
-                self.due_at = self._now() + self._context.setup.limits.idle_timeout_s
-            return
-        self._ready.clear()
-        if self._lingering and transport.can_write_eof():
+        if self._intake.phase is Phase.SHUT and transport.can_write_eof():
             transport.write_eof()
-            self.due_at = self._now() + _LINGER_S
+            self.due_at = self._context.now() + _LINGER_S
         else:
-            self._lingering = True
             transport.close()
 
     def write(self, data: bytes) -> None:
@@ -385,10 +258,9 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
-    def pause_reading(self, *, paused: bool) -> None:
-        """Client: stop taking from this client, or go on."""
+    def _pause_reading(self, *, paused: bool) -> None:
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or paused is self._reading_paused:
             return
         self._reading_paused = paused
         if paused:
@@ -398,33 +270,26 @@ class ClientConnection(asyncio.Protocol):
 
     # time
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is under way here."""
-        return self._call is None and not self._ready and self._receiving is None and self._head is None
-
     def overdue(self, now: float) -> None:
         """``due_at`` has come."""
         self.due_at = _NEVER
-        transport = self._transport
-        if transport is None:
-            return
-        if self._call is not None or self.paused or self._lingering or (self._head is None and self._receiving is None):
-            transport.abort() if self._call is not None or self.paused else transport.close()
-            return
-        head = self._head or RequestHead()
-        head.keep_alive = False
-        head.request_id = head.request_id or self._context.new_id()
-        self._lingering = True
-        what = "headers" if self._receiving is None else "body"
-        self._forget_received()
-        error = ApiError(status=408, code="request_timeout", message=f"The request's {what} did not arrive in time.")
-        self.refuse(error, head.request_id, head=head)
-        self.due_at = min(self.due_at, now + _LINGER_S)
+        phase = self._intake.phase
+        if self.paused or self._closing:
+            self.abort()
+        elif phase is Phase.NOTHING and self._transport is not None:
+            self._transport.close()
+        elif phase in (Phase.HEAD, Phase.BODY):
+            what = "headers" if phase is Phase.HEAD else "body"
+            message = f"The request's {what} did not arrive in time."
+            self._intake.shut()
+            incoming = Incoming(RequestHead(), None, None)
+            incoming.request_id = self._context.new_id()
+            self.refuse(ApiError(status=408, code="request_timeout", message=message), incoming)
+            self.due_at = now + _LINGER_S
 
     def close_if_idle(self) -> None:
-        """Drain: there is nothing to wait for here."""
-        if self.idle and self._transport is not None:
+        """Drain: close, if there is nothing to wait for here."""
+        if self._call is None and self._intake.phase is Phase.NOTHING and self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
@@ -432,6 +297,5 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-
-def _head_too_large(limit: int) -> ApiError:
-    return ApiError(status=431, code="headers_too_large", message=f"The request's headers exceed {limit} bytes.")
+    def __repr__(self) -> str:
+        return f"ClientConnection({self._intake.phase.value}, call={self._call!r})"

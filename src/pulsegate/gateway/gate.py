@@ -14,6 +14,7 @@ from typing import Final, cast
 import msgspec
 
 from pulsegate.core.rescue import FailureKind
+from pulsegate.gateway.usage import Counts, Usage, usage_from
 
 GATE_BYTES: Final = 4 * 1024 * 1024  # no engine says that much before its first token
 
@@ -167,27 +168,31 @@ def _status_in(fields: Object) -> int | None:
 
 
 class _Whole(msgspec.Struct, frozen=True):
-    """What a whole answer says about errors; the rest is skipped, but must be JSON."""
+    """What a whole answer says about errors and usage; the rest is skipped, but must be JSON."""
 
     error: object = None
     what: object = msgspec.field(default=None, name="object")
     kind: object = msgspec.field(default=None, name="type")
+    usage: Counts | None = None
 
 
 _WHOLE = msgspec.json.Decoder(_Whole)
+_NOT_JSON: Final = Broken(FailureKind.PROTOCOL, "a 200 whose body is not a JSON object")
 
 
-def judge_body(body: bytes) -> Verdict:
-    """Judge a whole 200 answer that is not a stream: JSON without an error in it is OPEN."""
+def judge_body(body: bytes) -> tuple[Verdict, Usage | None]:
+    """Judge a whole 200 answer that is not a stream: JSON without an error in it is OPEN; and what it used."""
     try:
         whole = _WHOLE.decode(body)
+    except msgspec.ValidationError:  # usage in a shape of its own, or no object at all
+        value = _decoded(body)
+        return (_NOT_JSON if value is None else _failure_in(value, named_error=False) or Gate.OPEN), None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Broken(FailureKind.PROTOCOL, "a 200 whose body is not a JSON object")
+        return _NOT_JSON, None
     if not whole.error and whole.what != "error" and whole.kind != "error":
-        return Gate.OPEN
+        return Gate.OPEN, None if whole.usage is None else usage_from(whole.usage)
     value = _decoded(body)
-    verdict = None if value is None else _failure_in(value, named_error=False)
-    return Gate.OPEN if verdict is None else verdict
+    return (None if value is None else _failure_in(value, named_error=False)) or Gate.OPEN, None
 
 
 def judge_status(status: int, *, users_key: bool) -> Verdict | None:

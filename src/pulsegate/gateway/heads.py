@@ -32,9 +32,15 @@ NOT_FROM_CLIENTS: Final = HOP_BY_HOP | {
     b"x-data-parallel-rank",  # a rank is an endpoint of its own, chosen here
 }
 NOT_FROM_ENDPOINTS: Final = HOP_BY_HOP | {b"content-length", b"x-request-id", b"alt-svc"}
+
 OUR_PREFIX: Final = b"x-pulsegate-"
 
 Pairs = list[tuple[bytes, bytes]]
+
+
+def dropped_names(endpoint_headers: set[bytes]) -> frozenset[bytes]:
+    """What never goes on from a client: hop-by-hop headers, ours, and what the operator sets for some endpoint."""
+    return frozenset(NOT_FROM_CLIENTS | endpoint_headers)
 
 
 def request_prefix(endpoint: EndpointSetup, target: bytes) -> bytes:

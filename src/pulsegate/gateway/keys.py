@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from pulsegate.core.routing import Lane
+from pulsegate.gateway.access import json_text
 
 _PREFIX = b"bearer "
 _DIGEST_BYTES = 32
@@ -43,10 +44,11 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Key:
     """One key and its requests in flight in this worker."""
 
-    __slots__ = ("inflight", "lane", "max_inflight", "models", "name")
+    __slots__ = ("inflight", "json_name", "lane", "max_inflight", "models", "name")
 
     def __init__(self, spec: KeySpec) -> None:
         self.name = spec.name
+        self.json_name = json_text(spec.name)
         self.inflight = 0
         self.allow(spec)
 

@@ -7,6 +7,7 @@ from pulsegate.gateway.call import Call, Client
 from pulsegate.gateway.catalogue import alive_document, model_document, models_document, ready_document
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import ApiError, bad_request
+from pulsegate.gateway.intake import Incoming, too_large
 from pulsegate.gateway.keys import Key
 from pulsegate.gateway.request import read_routing
 from pulsegate.gateway.request_head import RequestHead
@@ -46,11 +47,6 @@ def screen(context: Context, head: RequestHead) -> ApiError | None:
     return None
 
 
-def too_large(limit: int) -> ApiError:
-    """413."""
-    return ApiError(status=413, code="body_too_large", message=f"The request's body is larger than {limit} bytes.")
-
-
 def is_open(head: RequestHead) -> bool:
     """Whether a request needs no key."""
     return head.path in _OPEN or head.method == b"OPTIONS"
@@ -72,22 +68,21 @@ def _methods(path: bytes) -> frozenset[bytes] | None:
     return None
 
 
-def receive(
-    context: Context, client: Client, *, head: RequestHead, body: bytes, key: Key | None, began_at: float
-) -> Call | Reply | ApiError:
+def receive(context: Context, client: Client, incoming: Incoming, began_at: float) -> Call | Reply | ApiError:
     """A whole request has come: what becomes of it."""
+    head = incoming.head
     if head.path not in _CALLS or head.method == b"OPTIONS":
-        return _document(context, head, key)
-    routing = read_routing(body)
+        return _document(context, head, incoming.key)
+    routing = read_routing(incoming.body)
     if isinstance(routing, ApiError):
         return routing
     route = context.roster.routes.get(routing.model)
     if route is None:
-        return unknown_model(context, routing.model, key)
-    refused = None if key is None else _denied(key, routing.model)
+        return unknown_model(context, routing.model, incoming.key)
+    refused = None if incoming.key is None else _denied(incoming.key, routing.model)
     if refused is not None:
         return refused
-    return Call(context, client, head=head, body=body, routing=routing, route=route, key=key, began_at=began_at)
+    return Call(context, client, incoming=incoming, routing=routing, route=route, began_at=began_at)
 
 
 def _denied(key: Key, model: str) -> ApiError | None:

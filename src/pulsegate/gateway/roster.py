@@ -6,6 +6,7 @@ from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.rescue import RescuePolicy
 from pulsegate.core.routing import Plan, Seat, affinity_seed_of, compile_plan, seat_views
 from pulsegate.core.snapshot import PoolView, Snapshot
+from pulsegate.gateway.access import json_text
 from pulsegate.gateway.backend import Backend, Spawn
 from pulsegate.gateway.counters import Counters, RouteCounters
 from pulsegate.gateway.setup import EndpointSetup, PoolSetup, RouteSetup, Setup
@@ -15,11 +16,12 @@ from pulsegate.gateway.welcome import untold_view
 class Route:
     """One public model name: how it is served now. ``plan`` is replaced by each snapshot."""
 
-    __slots__ = ("counters", "plan", "setup", "streams", "wholes")
+    __slots__ = ("counters", "json_name", "plan", "setup", "streams", "wholes")
 
     def __init__(self, setup: RouteSetup, counters: RouteCounters) -> None:
         self.setup = setup
         self.counters = counters
+        self.json_name = json_text(setup.name)
         self.plan = Plan(route=setup.name, tiers=())
         self.streams = RescuePolicy(attempt_deadline_s=30.0, total_deadline_s=900.0)
         self.wholes = self.streams

@@ -5,7 +5,7 @@ import random
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 from pulsegate.control.clock import SystemClock
@@ -16,9 +16,9 @@ from pulsegate.gateway.access import AccessLog, open_log
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.downstream import ClientConnection
+from pulsegate.gateway.heads import dropped_names
 from pulsegate.gateway.identity import request_ids
 from pulsegate.gateway.keys import KeyRing, load_keys
-from pulsegate.gateway.request_head import dropped_names
 from pulsegate.gateway.roster import Roster
 from pulsegate.gateway.setup import ServerTls, Setup
 from pulsegate.gateway.sink import NullSink, Sink
@@ -154,9 +154,10 @@ class Gateway:
             self._server.close()
         for client in list(self._clients):
             client.close_if_idle()
-        over_at = context.now() + timeout_s
-        while context.live and context.now() < over_at:
-            await asyncio.sleep(0.02)
+        if context.live:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await context.emptied.wait()
         left = len(context.live)
         for client in list(self._clients):
             client.abort()

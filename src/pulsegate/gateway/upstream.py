@@ -5,11 +5,15 @@ they can go on as they came, and the payload pieces in them. It judges nothing.
 """
 
 import asyncio
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import httptools
 
 from pulsegate.core.rescue import FailureKind
+from pulsegate.gateway.answer_head import AnswerHead
+
+HEAD_END: Final = b"\r\n\r\n"
+MAX_HEAD_BYTES: Final = 64 * 1024
 
 
 class Owner(Protocol):
@@ -32,34 +36,31 @@ class UpstreamConnection(asyncio.Protocol):
     """One connection to an endpoint. One exchange at a time.
 
     Attributes:
-        status: of the answer under way, 0 before its head is complete.
-        headers: of that answer, names in lower case.
+        head: of the answer under way, None before it is complete.
         pieces: payload that the latest read brought, without chunk framing.
         complete: whether the answer has ended.
         silent: no byte of an answer has come since the request was sent.
-        until_close: the answer has no length of its own and ends with the connection.
-        chunked: the answer is chunked.
         uses: how many exchanges began here.
         excess: more bytes came than belong to the answer: the read that brought its end must not go on as it is.
+        closed: this connection is of no more use.
     """
 
     __slots__ = (
         "_home",
+        "_interim",
         "_keep",
         "_parser",
-        "chunked",
+        "_raw",
+        "_status",
         "closed",
         "complete",
-        "content_length",
         "excess",
-        "headers",
+        "head",
         "idle_since",
         "owner",
         "pieces",
         "silent",
-        "status",
         "transport",
-        "until_close",
         "uses",
     )
 
@@ -69,22 +70,20 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.owner: Owner | None = None
         self.pieces: list[bytes] = []
-        self.headers: list[tuple[bytes, bytes]] = []
         self.closed = False
         self.uses = 0
         self.idle_since = 0.0
         self._clear()
 
     def _clear(self) -> None:
-        self.status = 0
-        self.headers = []
+        self._raw = b""
+        self._status = 0
+        self._interim = 0
+        self._keep = False
+        self.head: AnswerHead | None = None
         self.pieces.clear()
         self.complete = False
         self.silent = True
-        self.until_close = False
-        self.chunked = False
-        self.content_length: int | None = None
-        self._keep = False
         self.excess = False
 
     def begin(self, owner: Owner, *data: bytes) -> None:
@@ -137,15 +136,38 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self.silent = False
         self.pieces.clear()
+        if self.head is None:
+            self._raw += data
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             if not self.complete:
-                self.abort()
-                owner.broke(self, FailureKind.PROTOCOL, f"not HTTP: {exc}"[:200])
+                self._garbled(f"not HTTP: {exc}"[:200])
                 return
             self.excess = True
+        if self.head is None and not self._read_head():
+            return
         owner.fed(self, data)
+
+    def _read_head(self) -> bool:
+        """Read the head if it is complete, leaving out informational ones before it."""
+        raw = self._raw
+        if not self._status:
+            if len(raw) > MAX_HEAD_BYTES:
+                self._garbled(f"a head of more than {MAX_HEAD_BYTES} bytes")
+            return False
+        begin = 0
+        for _ in range(self._interim):
+            begin = raw.find(HEAD_END, begin) + len(HEAD_END)
+        self.head = AnswerHead(self._status, raw[begin : raw.find(HEAD_END, begin)])
+        self._raw = b""
+        return True
+
+    def _garbled(self, detail: str) -> None:
+        owner = self.owner
+        self.abort()
+        if owner is not None:
+            owner.broke(self, FailureKind.PROTOCOL, detail)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner, if there is one; an answer that ends with its connection is complete now."""
@@ -153,8 +175,9 @@ class UpstreamConnection(asyncio.Protocol):
         owner, self.owner, self.transport = self.owner, None, None
         self._forget_parser()
         if owner is not None:
-            if self.until_close and exc is None:
-                self.complete = True
+            head = self.head
+            if head is not None and exc is None and not head.chunked and not head.sized:
+                self.complete = True  # an answer without a length ends with its connection
             owner.broke(self, FailureKind.CLOSED, "reset" if exc is not None else "closed")
 
     def eof_received(self) -> bool:
@@ -178,27 +201,17 @@ class UpstreamConnection(asyncio.Protocol):
         if self.complete:
             self.excess = True
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a header."""
-        name = name.lower()
-        self.headers.append((name, value))
-        if name == b"content-length":
-            self.content_length = int(value)
-        elif name == b"transfer-encoding":
-            self.chunked = value.strip().lower() == b"chunked"
-
     def on_headers_complete(self) -> None:
-        """The head is complete; those of informational answers are dropped."""
+        """The head is complete, or an informational one before it."""
         parser = self._parser
         if parser is None or self.complete:
             return
         status = parser.get_status_code()
         if 100 <= status < 200:  # noqa: PLR2004 - informational
-            self.headers = []
+            self._interim += 1
             return
-        self.status = status
+        self._status = status
         self._keep = parser.should_keep_alive()
-        self.until_close = not self.chunked and self.content_length is None and status not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
         """Collect payload."""
@@ -207,11 +220,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The answer ended, unless it was an informational one."""
-        if self.status:
+        if self._status:
             self.complete = True
 
     def __repr__(self) -> str:
-        return f"UpstreamConnection(status={self.status}, complete={self.complete}, uses={self.uses})"
+        return f"UpstreamConnection(status={self._status}, complete={self.complete}, uses={self.uses})"
 
 
 class Home(Protocol):

@@ -13,7 +13,9 @@ class Usage:
     completion_tokens: int | None
 
 
-class _Counts(msgspec.Struct, frozen=True):
+class Counts(msgspec.Struct, frozen=True):
+    """Usage as it is written: the responses API has names of its own."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     input_tokens: int | None = None
@@ -21,13 +23,13 @@ class _Counts(msgspec.Struct, frozen=True):
 
 
 class _Inner(msgspec.Struct, frozen=True):
-    usage: _Counts | None = None
+    usage: Counts | None = None
 
 
 class _Told(msgspec.Struct, frozen=True):
     """Chat, completions and embeddings put usage at the top; events of the responses API into ``response``."""
 
-    usage: _Counts | None = None
+    usage: Counts | None = None
     response: _Inner | None = None
     choices: list[msgspec.Raw] | None = None
 
@@ -41,8 +43,11 @@ def usage_of(document: bytes) -> Usage | None:
     if told is None:
         return None
     counts = told.usage or (told.response.usage if told.response is not None else None)
-    if counts is None:
-        return None
+    return None if counts is None else usage_from(counts)
+
+
+def usage_from(counts: Counts) -> Usage | None:
+    """Usage by its own names."""
     prompt = counts.prompt_tokens if counts.prompt_tokens is not None else counts.input_tokens
     completion = counts.completion_tokens if counts.completion_tokens is not None else counts.output_tokens
     return None if prompt is None and completion is None else Usage(prompt, completion)

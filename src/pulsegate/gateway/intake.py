@@ -1,0 +1,251 @@
+"""Bytes of one client in, whole requests out: sans-IO, one request at a time, bounded memory.
+
+What comes behind a request stays here until that request was answered (``proceed``). Deadlines are the connection's
+business: ``phase`` tells what is being waited for.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+import httptools
+
+from pulsegate.gateway.chunked_body import ChunkedBody, ChunkError
+from pulsegate.gateway.errors import ApiError, bad_request
+from pulsegate.gateway.keys import Key
+from pulsegate.gateway.request_head import HEAD_END, RequestHead, Silent, read_head
+
+REMEMBERED_HEAD_BYTES: Final = 4096
+
+
+class Phase(Enum):
+    """What an intake waits for."""
+
+    NOTHING = "nothing"  # no byte of a request has come
+    HEAD = "head"
+    BODY = "body"
+    ANSWER = "answer"  # a request was handed out
+    SHUT = "shut"  # nothing more is read from this client
+
+
+class Incoming:
+    """A request that is handed out. With ``error`` set it is to be refused.
+
+    ``keep_alive``: whether the connection can go on after the answer. ``request_id`` is set by who takes the request.
+    """
+
+    __slots__ = ("body", "error", "head", "keep_alive", "key", "request_id")
+
+    def __init__(self, head: RequestHead, error: ApiError | None, key: Key | None) -> None:
+        self.head = head
+        self.key = key
+        self.body = b""
+        self.error = error
+        self.request_id = b""
+        self.keep_alive = head.keep_alive
+
+
+Screen = Callable[[RequestHead], tuple[ApiError | None, Key | None]]
+
+
+class Intake:
+    """One client's requests.
+
+    Attributes:
+        phase: what is being waited for.
+        body_wanted: the client holds its body back (``Expect: 100-continue``) until it is told to go on.
+        backlog: bytes that wait here for their turn.
+    """
+
+    __slots__ = (
+        "_body",
+        "_buffer",
+        "_checker",
+        "_chunks",
+        "_dropped",
+        "_incoming",
+        "_known",
+        "_left",
+        "_screen",
+        "affinity_header",
+        "body_limit",
+        "body_wanted",
+        "head_limit",
+        "phase",
+    )
+
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        head_limit: int,
+        body_limit: int,
+        dropped: frozenset[bytes],
+        affinity_header: bytes | None,
+    ) -> None:
+        """``screen`` says of a head whether the request is refused already, and whose key it carries."""
+        self._screen = screen
+        self._dropped = dropped
+        self._buffer = b""
+        self._checker: httptools.HttpRequestParser | None = None
+        self._known: tuple[bytes, RequestHead] | None = None
+        self._incoming: Incoming | None = None
+        self._body = bytearray()
+        self._left = 0
+        self._chunks: ChunkedBody | None = None
+        self.affinity_header = affinity_header
+        self.head_limit = head_limit
+        self.body_limit = body_limit
+        self.body_wanted = False
+        self.phase = Phase.NOTHING
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait for their turn."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> Incoming | None:
+        """Take bytes; a request if these complete one and none is out."""
+        match self.phase:
+            case Phase.NOTHING:
+                return self._begin(data)
+            case Phase.HEAD:
+                return self._more_head(data)
+            case Phase.BODY:
+                return self._more_body(data)
+            case Phase.ANSWER:
+                self._buffer += data
+                return None
+            case Phase.SHUT:
+                return None
+
+    def proceed(self) -> Incoming | None:
+        """The request that was out is answered: the next one, if it is here already."""
+        self.phase = Phase.NOTHING
+        data, self._buffer = self._buffer, b""
+        return self._begin(data) if data else None
+
+    def shut(self) -> None:
+        """Read nothing more."""
+        self.phase = Phase.SHUT
+        self._buffer = b""
+        self._body = bytearray()
+        self._incoming = self._chunks = self._checker = None
+        self.body_wanted = False
+
+    # heads
+
+    def _begin(self, data: bytes) -> Incoming | None:
+        if data.startswith(b"\r\n"):
+            data = data.lstrip(b"\r\n")  # blank lines between requests are allowed (RFC 9112, section 2.2)
+            if not data:
+                return None
+        end = data.find(HEAD_END)
+        if 0 <= end <= self.head_limit:
+            return self._head(data[: end + 4], data[end + 4 :])
+        self.phase = Phase.HEAD
+        self._checker = httptools.HttpRequestParser(Silent())
+        return self._more_head(data)
+
+    def _more_head(self, data: bytes) -> Incoming | None:
+        """A head in parts: checked as it comes, so that nonsense does not have to be waited out."""
+        held = self._buffer + data
+        end = held.find(HEAD_END, max(0, len(self._buffer) - 3))
+        if (end if end >= 0 else len(held)) > self.head_limit:
+            message = f"The request's headers exceed {self.head_limit} bytes."
+            return self._refuse(RequestHead(), ApiError(status=431, code="headers_too_large", message=message))
+        if end >= 0:
+            self._buffer = b""
+            self._checker = None
+            return self._head(held[: end + 4], held[end + 4 :])
+        self._buffer = held
+        if self._checker is not None:
+            try:
+                self._checker.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+                return self._refuse(RequestHead(), bad_request("bad_request", f"Malformed request: {exc}."))
+        return None
+
+    def _head(self, raw: bytes, rest: bytes) -> Incoming | None:
+        known = self._known
+        if known is not None and known[0] == raw:
+            head = known[1]
+        else:
+            head = read_head(raw, self._dropped, self.affinity_header)
+            if len(raw) <= REMEMBERED_HEAD_BYTES:
+                self._known = (raw, head)
+        error, key = self._screen(head)
+        self._incoming = incoming = Incoming(head, error, key)
+        if error is not None and not self._may_read_over(head, rest):
+            return self._refuse(head, error)
+        self.phase = Phase.BODY
+        if head.chunked:
+            self._chunks = ChunkedBody()
+            self.body_wanted = head.expects_continue and not rest
+            return self._chunk(rest) if rest else None
+        length = head.content_length or 0
+        if len(rest) >= length:
+            incoming.body = rest if len(rest) == length else rest[:length]
+            self._buffer = rest[length:]
+            return self._out(incoming)
+        self._left = length - len(rest)
+        self._body = bytearray(rest)
+        self.body_wanted = head.expects_continue and not rest
+        return None
+
+    def _may_read_over(self, head: RequestHead, rest: bytes) -> bool:
+        """Whether the body of a refused request is here already, so that the connection can go on behind it."""
+        return head.flaw is None and not head.chunked and len(rest) >= (head.content_length or 0)
+
+    # bodies
+
+    def _more_body(self, data: bytes) -> Incoming | None:
+        self.body_wanted = False
+        incoming = self._incoming
+        if self._chunks is not None:
+            return self._chunk(data)
+        if incoming is None:
+            return None
+        if len(data) < self._left:
+            self._left -= len(data)
+            self._body += data
+            return None
+        self._body += data[: self._left]
+        self._buffer = data[self._left :]
+        incoming.body = bytes(self._body)
+        self._body = bytearray()
+        return self._out(incoming)
+
+    def _chunk(self, data: bytes) -> Incoming | None:
+        chunks, incoming = self._chunks, self._incoming
+        if chunks is None or incoming is None:
+            return None
+        try:
+            chunks.feed(data)
+        except ChunkError as exc:
+            return self._refuse(incoming.head, bad_request("bad_request", f"Malformed request: {exc}."))
+        if len(chunks.payload) > self.body_limit:
+            return self._refuse(incoming.head, too_large(self.body_limit))
+        if not chunks.done:
+            return None
+        incoming.body = bytes(chunks.payload)
+        self._buffer = chunks.rest
+        self._chunks = None
+        return self._out(incoming)
+
+    def _out(self, incoming: Incoming) -> Incoming:
+        self._incoming = None
+        self.phase = Phase.ANSWER
+        return incoming
+
+    def _refuse(self, head: RequestHead, error: ApiError) -> Incoming:
+        """Nothing more of this client is wanted: where its next request begins is unknown or far away."""
+        self.shut()
+        incoming = Incoming(head, error, None)
+        incoming.keep_alive = False
+        return incoming
+
+
+def too_large(limit: int) -> ApiError:
+    """413."""
+    return ApiError(status=413, code="body_too_large", message=f"The request's body is larger than {limit} bytes.")
