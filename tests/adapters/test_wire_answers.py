@@ -223,6 +223,18 @@ async def test_a_cancelled_exchange_closes_its_connection() -> None:
         assert "open=0" in repr(wire)
 
 
+async def test_a_deadline_at_any_moment_of_connecting_leaks_nothing() -> None:
+    async with raw_server(ONE) as server:
+        wire = wire_to(f"http://127.0.0.1:{server.port}")
+        for tenth_ms in range(200):
+            got = await ask(wire, deadline_s=tenth_ms % 20 / 10_000)
+            assert got.whole or got.deadline_hit
+            await asyncio.sleep(0)
+            assert repr(wire).count("open=0") + repr(wire).count("open=1") == 1
+        await wire.close()
+        assert "open=0" in repr(wire)
+
+
 async def test_closing_ends_what_is_in_flight() -> None:
     async with raw_server((script.Request(), script.Hang())) as server:
         wire = wire_to(f"http://127.0.0.1:{server.port}")

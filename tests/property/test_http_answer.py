@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsegate.core.probe import Fault
-from pulsegate.engines.exchange import Flow, Limits
+from pulsegate.engines.exchange import DEFAULT_LIMITS, Flow, Limits
 from pulsegate.engines.http_answer import HttpAnswer
 
 LIMITS = Limits(header_bytes=300, body_bytes=200)
@@ -59,9 +59,9 @@ class Heard:
         self.ended = True
 
 
-def read(pieces: list[bytes]) -> tuple[HttpAnswer, Heard]:
+def read(pieces: list[bytes], limits: Limits = LIMITS) -> tuple[HttpAnswer, Heard]:
     heard = Heard()
-    answer = HttpAnswer(heard, LIMITS)
+    answer = HttpAnswer(heard, limits)
     for piece in pieces:
         answer.feed(piece, 0.0)
         if answer.over:
@@ -83,7 +83,7 @@ def test_whatever_comes_an_answer_ends_whole_or_with_a_fault(stream: bytes) -> N
 
 
 def outcome(pieces: list[bytes]) -> tuple[object, ...]:
-    answer, heard = read(pieces)
+    answer, heard = read(pieces, DEFAULT_LIMITS)
     fault: Fault | None = answer.fault
     return (
         answer.status,

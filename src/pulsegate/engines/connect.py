@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import zip_longest
 
 from pulsegate.core.fleet import TlsSpec
 from pulsegate.core.probe import Fault, FaultClass, Phases
 from pulsegate.engines.blame import connect_fault, handshake_fault, local_fault, resolve_fault
 from pulsegate.engines.connection import Connection
+from pulsegate.engines.redaction import presentable
 from pulsegate.engines.target import Target
 from pulsegate.engines.trust import client_context
 
@@ -120,27 +121,34 @@ class Dialler:
 
     async def _connect(self, address: str, make: Callable[[], Connection], until: float) -> Connection:
         loop = asyncio.get_running_loop()
-        place = f"[{address}]:{self._target.port}" if ":" in address else f"{address}:{self._target.port}"
-        try:
-            async with asyncio.timeout_at(until):
-                _, connection = await loop.create_connection(make, address, self._target.port)
-        except TimeoutError as exc:
-            fault = Fault(kind=FaultClass.UNREACHABLE, detail=f"{place}: no connection in time")
-            raise DialError(fault, deadline_hit=True) from exc
-        except OSError as exc:
-            raise DialError(connect_fault(exc, place)) from exc
-        return connection
+        port = self._target.port
+        place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        connection = make()
+        opening = loop.create_connection(lambda: connection, address, port)
+        return await self._open(connection, opening, place, until)
 
     async def _unix(self, path: str, make: Callable[[], Connection], until: float) -> Connection:
         loop = asyncio.get_running_loop()
+        connection = make()
+        opening = loop.create_unix_connection(lambda: connection, path)
+        return await self._open(connection, opening, f"unix:{path}", until)
+
+    async def _open(
+        self, connection: Connection, opening: Coroutine[object, object, object], place: str, until: float
+    ) -> Connection:
         try:
             async with asyncio.timeout_at(until):
-                _, connection = await loop.create_unix_connection(make, path)
-        except TimeoutError as exc:
-            fault = Fault(kind=FaultClass.UNREACHABLE, detail=f"unix:{path}: no connection in time")
-            raise DialError(fault, deadline_hit=True) from exc
-        except OSError as exc:
-            raise DialError(connect_fault(exc, f"unix:{path}", unix=True)) from exc
+                await opening
+        except BaseException as exc:
+            # the time can run out between the connection and the task that waits for it; uvloop then closes the socket
+            # but does not tell the protocol
+            connection.abandon()
+            if isinstance(exc, TimeoutError):
+                fault = Fault(kind=FaultClass.UNREACHABLE, detail=presentable(f"{place}: no connection in time"))
+                raise DialError(fault, deadline_hit=True) from exc
+            if isinstance(exc, OSError):
+                raise DialError(connect_fault(exc, place, unix=self._target.unix_path is not None)) from exc
+            raise
         return connection
 
     async def _secure(self, connection: Connection, spec: TlsSpec, until: float) -> None:

@@ -80,6 +80,7 @@ class HttpAnswer:
             elif trouble:
                 self.fault = self._garbage(data, trouble)
         if self.over:
+            self.keep_alive = self.keep_alive and self.whole
             self.release()
 
     def eof(self, at_s: float) -> None:
