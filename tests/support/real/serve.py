@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 
 import yaml
@@ -52,7 +53,6 @@ class Serve:
         self.child = Child("pulsegate serve", command, leash_signal=signal.SIGTERM)
         self.changes: list[Change] = []
         self._news = threading.Condition()
-        self._connection: http.client.HTTPConnection | None = None
         self._reader = threading.Thread(target=self._listen, daemon=True)
 
     def __enter__(self):
@@ -124,12 +124,13 @@ class Serve:
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         connection.request("GET", "/api/events")
         event = ""
-        for raw in connection.getresponse():
-            line = raw.decode().rstrip()
-            if line.startswith("event: "):
-                event = line.removeprefix("event: ")
-            elif line.startswith("data: ") and event == "transition":
-                self._note(json.loads(line.removeprefix("data: ")))
+        with closing(connection), closing(connection.getresponse()) as stream:
+            for raw in stream:
+                line = raw.decode().rstrip()
+                if line.startswith("event: "):
+                    event = line.removeprefix("event: ")
+                elif line.startswith("data: ") and event == "transition":
+                    self._note(json.loads(line.removeprefix("data: ")))
 
     def _note(self, row: dict) -> None:
         with self._news:
