@@ -88,7 +88,11 @@ class Finding:
     @property
     def ttfts_s(self) -> list[float]:
         """The times to the first token, of the probes that brought one."""
-        return [note.outcome.ttft_s for note in self.trial.notes if note.outcome.ttft_s is not None]
+        return [
+            note.outcome.ttft_s
+            for note in self.trial.notes
+            if note.outcome.kind in _TOKENS and note.outcome.ttft_s is not None
+        ]
 
 
 def as_json(finding: Finding, clock: Clock) -> dict[str, object]:

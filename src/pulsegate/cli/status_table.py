@@ -76,9 +76,9 @@ def table(rows: Sequence[Row], readiness: Ready | None, *, now: float, width: in
 def _widths(columns: Sequence[str], width: int, endpoints: Sequence[Endpoint]) -> dict[str, int]:
     """The id takes what the others leave, so that a narrow terminal cuts ids and not figures."""
     widths = {
-        "STATE": _longest(endpoint.state for endpoint in endpoints),
-        "REASON": _longest(endpoint.reason for endpoint in endpoints),
-        "POOL": min(14, _longest(endpoint.model for endpoint in endpoints)),
+        "STATE": _longest("STATE", (endpoint.state for endpoint in endpoints)),
+        "REASON": _longest("REASON", (endpoint.reason for endpoint in endpoints)),
+        "POOL": min(14, _longest("POOL", (endpoint.model for endpoint in endpoints))),
         "TTFT": 8,
         "SINCE": 5,
         "WT": 3,
@@ -86,12 +86,12 @@ def _widths(columns: Sequence[str], width: int, endpoints: Sequence[Endpoint]) -
         "PROBES": _bars_shown(width),
     }
     rest = width - sum(widths[name] + 1 for name in columns if name != "ENDPOINT") - 1
-    widths["ENDPOINT"] = max(_MIN_ID, min(rest, _longest(endpoint.id for endpoint in endpoints)))
+    widths["ENDPOINT"] = max(_MIN_ID, min(rest, _longest("ENDPOINT", (endpoint.id for endpoint in endpoints))))
     return widths
 
 
-def _longest(words: Iterable[str]) -> int:
-    return max((len(word) for word in words), default=0) or 1
+def _longest(title: str, words: Iterable[str]) -> int:
+    return max([len(title), *(len(word) for word in words)])
 
 
 def _columns(width: int, *, show_pool: bool, show_bars: bool) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_server_that_comes_up_meanwhile_is_judged():
 
 
 def test_wrong_answers_to_two_prompts_are_enough():
-    trial, _ = hold(always(Answer(after_s=0.05, text="")), expect="4")
+    trial, _ = hold(always(Answer(after_s=0.05, text="x")), expect="4")
     assert verdict(trial) == (State.UNHEALTHY, Reason.STARTUP_DEADLINE, 2)
     assert trial.notes[-1].outcome.reason is Reason.WRONG_OUTPUT
 
