@@ -40,7 +40,8 @@ class Manner:
     """How an engine behaves until told otherwise.
 
     ``ttft_s`` None hangs. ``text`` None says what the series goes on with. ``fault`` comes instead of a token.
-    ``ready_at``: no token before. ``decodes`` False: the first token of several comes, then nothing. ``counters`` gives a reading at a time, or None.
+    ``ready_at``: no token before. ``decodes`` False: the first token of several comes, then nothing. ``counters`` gives
+    a reading at a time, or None.
     """
 
     ttft_s: float | None = 0.02
