@@ -1,12 +1,16 @@
 """Which commands there are, and what becomes of errors."""
 
+import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pulsegate import __version__
 from pulsegate.cli import ExitCode, run
+from pulsegate.cli.probe import probe
 
 
 def test_version(capsys):
@@ -40,3 +44,23 @@ def test_a_reader_that_leaves_is_no_error():
     command = f"{sys.executable} -m pulsegate --help | head -n 0"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)  # noqa: S603 - ours
     assert done.stderr == ""
+
+
+def test_every_command_is_documented():
+    text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    assert re.findall(r"^\| `pulsegate (\w+)", text, re.MULTILINE) == [
+        "serve", "probe", "check", "status", "sim", "demo",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["serve", "probe", "check", "status", "sim", "demo"])
+def test_every_command_has_help(command, capsys):
+    assert run([command, "--help"]) == ExitCode.OK
+    assert f"Usage: pulsegate {command}" in capsys.readouterr().out
+
+
+def test_every_option_of_probe_is_documented():
+    text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    part = text[text.index("## probe") : text.index("## check")]
+    names = [name for name in inspect.signature(probe).parameters if name not in {"url", "is_json"}]
+    assert [name for name in names if f"`--{name.replace('_', '-')}" not in part] == []
