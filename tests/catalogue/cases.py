@@ -11,9 +11,9 @@ Fields of a case::
     script, actions        what goes wrong: a fault script, or switches (``{do: freeze, after_s: 2}``)
     traffic                users' requests: ``prompt_chars, max_tokens, streams`` (at once), ``times``
     expect                 ``states`` one of which it must end in, ``reasons``, ``ejected``, ``passes`` states that it
-                           must go through, ``never`` states that it must not, ``at_most``: counters of the simulated engine
-    cannot_know            why a prober by itself cannot come to the conclusion that an operator would; ``expect`` is then
-                           what it comes to instead
+                           must go through, ``never`` states that it must not, ``at_most``: counters of the engine
+    cannot_know            why a prober by itself cannot come to the conclusion that an operator would; ``expect`` is
+                           then what it comes to instead
     gap                    what is missing in Pulsegate; the test is expected to fail until it is there
 """
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from pulsegate.sim.dialects import Served
@@ -35,8 +36,18 @@ class Line(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Work:
+    """What a well-formed generation request asks for, and the answer in the making."""
+
+    served: Served
+    ask: Ask
+    gen: Generation
+    tokens: Iterator[str] | None = None  # what the model goes on to say, once it has begun
+
+
 class Exchange:
-    """One request and its answer."""
+    """One request and its answer. ``served`` is the generation route it came in on, ``work`` what it asks for there."""
 
     __slots__ = (
         "_advance_cb",
@@ -48,12 +59,10 @@ class Exchange:
         "_wait_s",
         "_waits",
         "_writes_at_tick",
-        "ask",
         "choice",
         "computing",
         "done",
         "engine",
-        "gen",
         "groups",
         "holding",
         "left",
@@ -63,7 +72,7 @@ class Exchange:
         "reply",
         "request",
         "served",
-        "tokens",
+        "work",
     )
 
     def __init__(
@@ -78,14 +87,12 @@ class Exchange:
         self.engine = engine
         self.request = request
         self.groups = _NO_GROUPS
-        self.ask: Ask | None = None
         self.served: Served | None = None
-        self.gen: Generation | None = None
-        self.tokens: Iterator[str] | None = None
+        self.work: Work | None = None
         self.rank: Rank = engine.ranks[0]
         self.choice: Choice | None = None
         close = request.headers.get(b"connection", b"").lower() == b"close"
-        self.reply = Reply(line.write, engine.dialect.server, close=close)
+        self.reply = Reply(line.write, engine.dialect.server, close=close, bodyless=request.method == "HEAD")
         self.computing = False  # the next step is the engine loop's, so it waits while that stands still
         self.holding = False  # a slot of its rank is ours
         self.left = False  # we closed the connection, so its end is no abort
@@ -180,7 +187,7 @@ class Exchange:
         if not self.left:
             counters.aborted += 1
             counters.probes_aborted += self.probing
-            if self.gen is not None:
+            if self.work is not None:
                 self.rank.tally.aborted += 1
         self._waits.close()  # type: ignore[attr-defined]  # it is a generator: its finally blocks must run now
         hold_s = self.engine.load.hold_after_abort_s
@@ -207,7 +214,7 @@ class Exchange:
 
     def sight(self, groups: frozenset[Group]) -> Sight:
         """What rules can ask about this exchange."""
-        ask, counters = self.ask, self.engine.counters
+        ask, counters = self.work.ask if self.work is not None else None, self.engine.counters
         return Sight(
             groups=groups,
             now=self._loop.time(),
@@ -243,9 +250,9 @@ class Exchange:
 
     def count_token(self, text: str) -> None:
         """One more token came out of the engine."""
-        if self.gen is not None:
-            self.gen.sent += 1
-            self.gen.parts.append(text)
+        if self.work is not None:
+            self.work.gen.sent += 1
+            self.work.gen.parts.append(text)
         self.rank.tally.tokens += 1
         self.rank.tally.steps += 1
         self.engine.counters.tokens += 1

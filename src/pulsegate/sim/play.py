@@ -1,14 +1,17 @@
 """How a sound engine answers: pages at once, generations through the queue, the slots and the time to a token."""
 
 from collections.abc import Iterator
+from http import HTTPStatus
+from itertools import repeat
+
+from msgspec.json import encode
 
 from pulsegate.sim import errors
 from pulsegate.sim.answer import answer, wrong_answer
 from pulsegate.sim.dialects import HeadAt, WhileLoading
 from pulsegate.sim.engine import Phase
 from pulsegate.sim.errors import Refusal
-from pulsegate.sim.exchange import Exchange, Waits
-from pulsegate.sim.load import FOREVER
+from pulsegate.sim.exchange import Exchange, Waits, Work
 from pulsegate.sim.metrics import held_page_s
 from pulsegate.sim.pages import page
 from pulsegate.sim.request import BadRequestError, Route, decode, read_ask
@@ -18,6 +21,7 @@ from pulsegate.sim.steps import run
 from pulsegate.sim.wires import Generation
 
 _PLAIN = Generate()
+_CHARS_PER_TOKEN = 4
 _UNFIT = {Phase.DEAD: Refusal.DEAD, Phase.LOADING: Refusal.LOADING, Phase.ASLEEP: Refusal.ASLEEP}
 _BURST = 64  # tokens between two rounds of the loop when there is no time between tokens
 
@@ -54,34 +58,28 @@ def _read(x: Exchange) -> str | None:
     x.is_generation()
     try:
         request.json = decode(request.body)
-        ask = x.ask = read_ask(x.served.route, request)
+        ask = read_ask(x.served.route, request)
     except BadRequestError as exc:
         return str(exc)
     ask.model = model_in_path or ask.model
     x.rank = engine.rank_for(ask.rank)
-    x.gen = Generation(
+    gen = Generation(
         id=f"{engine.name}-{next(engine.ids)}",
         created=engine.unix_time(),
         model=engine.config.model,
-        prompt_tokens=len(ask.prompt) // 4 + 1,
+        prompt_tokens=len(ask.prompt) // _CHARS_PER_TOKEN + 1,
         include_usage=ask.include_usage,
     )
+    x.work = Work(x.served, ask, gen)
     return None
 
 
 def _normally(x: Exchange, bad: str | None) -> Waits:
-    engine, dialect = x.engine, x.engine.dialect
     if x.served is None:
-        if x.request.path in dialect.hangs_frozen and engine.frozen:
-            x.computing = True
-            yield 0.0
-        hold_s = held_page_s(engine, x.request.path)
-        if hold_s:
-            yield hold_s
-        answer_page(x)
+        yield from _page(x)
         return
     why = _unfit(x, bad)
-    while why is Refusal.LOADING and dialect.while_loading is WhileLoading.WAITS:
+    while why is Refusal.LOADING and x.engine.dialect.while_loading is WhileLoading.WAITS:
         yield 0.05
         why = _unfit(x, bad)
     if why is not None:
@@ -92,9 +90,16 @@ def _normally(x: Exchange, bad: str | None) -> Waits:
         yield from generate(x)
 
 
-def answer_page(x: Exchange) -> None:
+def _page(x: Exchange) -> Waits:
     """Anything that is not a generation."""
-    found = page(x.engine, x.request)
+    engine, path = x.engine, x.request.path
+    if path in engine.dialect.hangs_frozen and engine.frozen:
+        x.computing = True
+        yield 0.0
+    hold_s = held_page_s(engine, path)
+    if hold_s:
+        yield hold_s
+    found = page(engine, x.request)
     if found is None:
         refuse(x, Refusal.NO_ROUTE)
     else:
@@ -103,105 +108,101 @@ def answer_page(x: Exchange) -> None:
 
 def _unfit(x: Exchange, bad: str | None) -> Refusal | None:
     """Why this generation cannot begin."""
-    engine, ask = x.engine, x.ask
+    engine, work = x.engine, x.work
     key = engine.config.api_key
     if key is not None and x.request.headers.get(b"authorization") != b"Bearer " + key.encode():
         return Refusal.UNAUTHORIZED
     if engine.phase in _UNFIT:
         return _UNFIT[engine.phase]
-    if bad is not None or ask is None:
+    if bad is not None or work is None:
         return Refusal.BAD_REQUEST
-    if engine.dialect.checks_model and ask.model not in {None, engine.config.model}:
+    if engine.dialect.checks_model and work.ask.model not in {None, engine.config.model}:
         return Refusal.NO_MODEL
-    limit = engine.load.queue
-    slots = x.rank.slots
+    limit, slots = engine.load.queue, x.rank.slots
     full = slots.waiting > 0 or slots.taken >= slots.capacity
     return Refusal.BUSY if limit is not None and full and slots.waiting >= limit else None
 
 
 def refuse(x: Exchange, why: Refusal, detail: str = "") -> None:
     """Say no in the words of this engine."""
-    engine, served = x.engine, x.served
-    asked = x.ask.model if x.ask is not None and x.ask.model else engine.config.model
+    engine, served, work = x.engine, x.served, x.work
+    asked = work.ask.model if work is not None and work.ask.model else engine.config.model
     said = errors.saying(engine.dialect.name, why, detail=detail, model=asked)
     route = served.route if served is not None else None
     engine.counters.refused += 1
     if why is Refusal.BUSY:
         x.rank.tally.rejected += 1
-        if engine.dialect.busy_in_stream and x.ask is not None and x.ask.stream and served is not None:
+        if engine.dialect.busy_in_stream and work is not None and work.ask.stream:
             x.stream_head()
-            x.send([errors.event(engine.dialect.name, said, route), *served.wire.done()])
+            x.send([errors.event(engine.dialect.name, said, route), *work.served.wire.done()])
             x.reply.end()
             return
-    retry = [("retry-after", "1")] if said.status == 429 else []  # noqa: PLR2004 - the status itself
+    retry = [("retry-after", "1")] if said.status == HTTPStatus.TOO_MANY_REQUESTS else []
     x.reply.whole(said.status, errors.body(engine.dialect.name, said, route), engine.dialect.json_type, retry)
 
 
 def _embed(x: Exchange) -> Waits:
     """Embeddings: a little vector that depends on the text."""
-    ask = x.ask
-    if ask is None:
+    work = x.work
+    if work is None:
         return
     yield from x.rank.slots.take(x)
     x.holding = x.computing = True
     yield x.engine.load.ttft.draw(x.engine.rng)
     x.computing = False
-    vector = ",".join(f"{(hash_byte * 2 - 255) / 255:.4f}" for hash_byte in ask.prompt.encode()[:8].ljust(8, b"\0"))
     x.rank.tally.steps += 1
-    x.reply.whole(
-        200,
-        b'{"object":"list","model":"%b","data":[{"object":"embedding","index":0,"embedding":[%b]}],'
-        b'"usage":{"prompt_tokens":%d,"total_tokens":%d}}'
-        % (x.engine.config.model.encode(), vector.encode(), len(ask.prompt) // 4 + 1, len(ask.prompt) // 4 + 1),
-        x.engine.dialect.json_type,
-    )
+    vector = [round((byte * 2 - 255) / 255, 4) for byte in work.ask.prompt.encode()[:8].ljust(8, b"\0")]
+    body = {
+        "object": "list",
+        "model": x.engine.config.model,
+        "data": [{"object": "embedding", "index": 0, "embedding": vector}],
+        "usage": {"prompt_tokens": work.gen.prompt_tokens, "total_tokens": work.gen.prompt_tokens},
+    }
+    x.reply.whole(200, encode(body), x.engine.dialect.json_type)
 
 
 def generate(x: Exchange, how: Generate = _PLAIN) -> Waits:
     """Take a slot and bring out tokens; ends the answer unless ``how`` stops after some tokens."""
-    engine, ask, gen = x.engine, x.ask, x.gen
-    if ask is None or gen is None:
+    engine, work = x.engine, x.work
+    if work is None:
         refuse(x, Refusal.BAD_REQUEST, detail="not a generation")
         return
-    if ask.stream and engine.dialect.head_at is HeadAt.ONCE:
+    stream = work.ask.stream
+    if stream and engine.dialect.head_at is HeadAt.ONCE:
         x.stream_head()
     if not x.holding:
-        yield from x.rank.slots.take(x, ask.priority if engine.load.priorities else 0)
+        yield from x.rank.slots.take(x, work.ask.priority if engine.load.priorities else 0)
         x.holding = True
-    if ask.stream and engine.dialect.head_at is HeadAt.SLOT:
+    if stream and engine.dialect.head_at is HeadAt.SLOT:
         x.stream_head()
     x.computing = True
-    if gen.sent == 0:
-        yield _ttft(x, how)
-        x.rank.tally.prompt_tokens += gen.prompt_tokens
-    wanted = ask.max_tokens or engine.load.reply_tokens
-    reason = "length" if ask.max_tokens else "stop"
-    if x.tokens is None or how.wrong is not None or how.text is not None:
-        x.tokens = _texts(x, how)
-    if ask.stream:
-        yield from _stream(x, how, wanted, reason)
-    else:
-        yield from _whole(x, how, wanted, reason)
+    if work.gen.sent == 0:
+        yield _ttft(x, work, how)
+        x.rank.tally.prompt_tokens += work.gen.prompt_tokens
+    if work.tokens is None or how.wrong is not None or how.text is not None:
+        work.tokens = _texts(x, work, how)
+    yield from (_stream if stream else _whole)(x, work, work.tokens, how)
     x.computing = False
 
 
-def _texts(x: Exchange, how: Generate) -> Iterator[str]:
+def _texts(x: Exchange, work: Work, how: Generate) -> Iterator[str]:
     if how.text is not None:
-        return iter(lambda: how.text or "", None)
+        return repeat(how.text)
     if how.wrong is not None:
         return wrong_answer(how.wrong, x.engine.rng)
-    return answer(x.ask.prompt if x.ask else "", x.engine.config.model)
+    return answer(work.ask.prompt, x.engine.config.model)
 
 
-def _ttft(x: Exchange, how: Generate) -> float:
+def _ttft(x: Exchange, work: Work, how: Generate) -> float:
     load = x.engine.load
     first_s = load.ttft.draw(x.engine.rng) if how.ttft_s is None else how.ttft_s
-    if load.prefill_tokens_per_s and x.gen is not None:
-        first_s += x.gen.prompt_tokens / load.prefill_tokens_per_s
+    if load.prefill_tokens_per_s:
+        first_s += work.gen.prompt_tokens / load.prefill_tokens_per_s
     return first_s * how.scale
 
 
 def _gap(x: Exchange, how: Generate) -> float:
+    """The time to the next token."""
     load = x.engine.load
     if how.itl_s is not None:
         return how.itl_s * how.scale
@@ -210,14 +211,18 @@ def _gap(x: Exchange, how: Generate) -> float:
     return load.itl_s * how.scale
 
 
-def _stream(x: Exchange, how: Generate, wanted: int, reason: str) -> Waits:
-    gen, served, tokens = x.gen, x.served, x.tokens
-    if gen is None or served is None or tokens is None:
-        return
-    wire = served.wire
+def _length(x: Exchange, work: Work) -> tuple[int, str]:
+    """How many tokens it will be, and why it ends then."""
+    asked = work.ask.max_tokens
+    return (x.engine.load.reply_tokens, "stop") if asked is None else (asked, "length")
+
+
+def _stream(x: Exchange, work: Work, tokens: Iterator[str], how: Generate) -> Waits:
+    gen, wire = work.gen, work.served.wire
+    wanted, reason = _length(x, work)
+    stop_at = wanted if how.tokens is None else min(wanted, gen.sent + how.tokens)
     x.stream_head()
     payloads = wire.opening(gen) if gen.sent == 0 else []
-    stop_at = wanted if how.tokens is None else min(wanted, gen.sent + how.tokens)
     while gen.sent < stop_at:
         text = next(tokens)
         x.count_token(text)
@@ -232,34 +237,37 @@ def _stream(x: Exchange, how: Generate, wanted: int, reason: str) -> Waits:
             yield gap_s
         while x.line.paused:
             yield 0.01
-    if gen.sent < wanted:
-        return
+    if gen.sent >= wanted:
+        _end_stream(x, work, payloads, reason)
+
+
+def _end_stream(x: Exchange, work: Work, payloads: list[bytes], reason: str) -> None:
+    """The last token and all that follows it, in one write."""
+    gen, wire = work.gen, work.served.wire
     if wire.finish_apart:
         payloads += wire.finish(gen, reason)
     if gen.include_usage:
         payloads += wire.usage(gen, gen.usage())
     x.send(payloads + wire.done())
-    settle(x)
+    _settle(x, work)
     x.reply.end()
 
 
-def _whole(x: Exchange, how: Generate, wanted: int, reason: str) -> Waits:
-    gen, served, tokens = x.gen, x.served, x.tokens
-    if gen is None or served is None or tokens is None:
-        return
+def _whole(x: Exchange, work: Work, tokens: Iterator[str], how: Generate) -> Waits:
+    gen = work.gen
+    wanted, reason = _length(x, work)
     while gen.sent < wanted:
         x.count_token(next(tokens))
         gap_s = _gap(x, how)
         if gen.sent < wanted and (gap_s or gen.sent % _BURST == 0):
             yield gap_s
         if how.tokens is not None and gen.sent >= how.tokens:
-            yield FOREVER
-    settle(x)
-    x.reply.whole(200, served.wire.whole(gen, reason), x.engine.dialect.json_type)
+            return
+    _settle(x, work)
+    x.reply.whole(200, work.served.wire.whole(gen, reason), x.engine.dialect.json_type)
 
 
-def settle(x: Exchange) -> None:
+def _settle(x: Exchange, work: Work) -> None:
     """A generation came to its natural end."""
-    if x.gen is not None:
-        x.rank.tally.finished += 1
-        x.rank.tally.finished_tokens += x.gen.sent
+    x.rank.tally.finished += 1
+    x.rank.tally.finished_tokens += work.gen.sent

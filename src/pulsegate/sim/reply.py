@@ -45,6 +45,7 @@ class Reply:
         "_gzip",
         "_server",
         "_write",
+        "bodyless",
         "close",
         "drip",
         "ended",
@@ -53,7 +54,7 @@ class Reply:
         "writes",
     )
 
-    def __init__(self, write: Callable[[bytes], object], server: str, *, close: bool) -> None:
+    def __init__(self, write: Callable[[bytes], object], server: str, *, close: bool, bodyless: bool = False) -> None:
         self._write = write
         self._server = server
         self._chunked = False
@@ -61,6 +62,7 @@ class Reply:
         self.close = close
         self.style = PLAIN
         self.drip = bytearray()
+        self.bodyless = bodyless
         self.head_sent = False
         self.ended = False
         self.writes = 0
@@ -135,8 +137,9 @@ class Reply:
             self.put(b"0\r\n\r\n")
 
     def whole(self, status: int, body: bytes, content_type: str = "", headers: Iterable[Header] = ()) -> None:
-        """A complete response."""
+        """A complete response; only its head if that was asked for."""
         every = [*headers, ("content-type", content_type)] if content_type else list(headers)
         self.head(status, every, length=len(body))
-        self.body(body)
+        if not self.bodyless:
+            self.body(body)
         self.end()

@@ -96,10 +96,10 @@ def _repeat(x: Exchange, step: do.Token | do.Comment | do.Raw) -> Waits:
 
 def _token(x: Exchange, step: do.Token, *, last: bool) -> None:
     x.stream_head()
-    if x.gen is not None and x.served is not None:
+    if x.work is not None:
         x.count_token(step.text)
         finish = step.finish if last else None
-        x.send([x.served.wire.token(x.gen, step.text, finish, reasoning=step.reasoning)])
+        x.send([x.work.served.wire.token(x.work.gen, step.text, finish, reasoning=step.reasoning)])
 
 
 def _flood(x: Exchange, step: do.EndlessHeaders | do.HugeLine | do.Noise) -> Waits:
@@ -182,22 +182,23 @@ def _refuse(x: Exchange, why: Refusal) -> None:
 def _say(x: Exchange, step: do.Role | do.Finish | do.Usage | do.Done | do.Event | do.Error) -> None:
     """One event of the stream."""
     x.stream_head()
-    gen, served = x.gen, x.served
+    work = x.work
     if isinstance(step, do.Event):
-        x.reply.payloads(served.wire.framing if served is not None else Framing.SSE, [step.payload])
+        x.reply.payloads(x.served.wire.framing if x.served is not None else Framing.SSE, [step.payload])
         return
-    if gen is None or served is None:
+    if work is None:
         return
+    gen, wire = work.gen, work.served.wire
     match step:
         case do.Role():
-            x.send(served.wire.opening(gen))
+            x.send(wire.opening(gen))
         case do.Finish(reason=reason):
-            x.send(served.wire.finish(gen, reason))
+            x.send(wire.finish(gen, reason))
         case do.Usage(values=values):
-            x.send(served.wire.usage(gen, dict(values) if values is not None else gen.usage()))
+            x.send(wire.usage(gen, dict(values) if values is not None else gen.usage()))
         case do.Done():
-            x.send(served.wire.done())
+            x.send(wire.done())
         case do.Error(message=message, status=status, kind=kind):
-            x.send([errors.event(x.engine.dialect.name, Saying(status, kind, message), served.route)])
+            x.send([errors.event(x.engine.dialect.name, Saying(status, kind, message), work.served.route)])
         case _:
             assert_never(step)
