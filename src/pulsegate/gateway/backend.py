@@ -129,11 +129,10 @@ class Backend:
         self.connections.add(conn)
 
     def keep(self, conn: UpstreamConnection) -> None:
-        """Home: a connection is idle."""
+        """Home: a connection is idle. ``expire`` puts the time on it, so that keeping costs no look at the clock."""
         if self._retired or len(self._idle) >= self._limits.upstream_idle_max:
             conn.abort()
             return
-        conn.idle_since = self._now()
         self._idle.append(conn)
 
     def lost(self, conn: UpstreamConnection) -> None:
@@ -143,6 +142,10 @@ class Backend:
     def expire(self, now: float) -> None:
         """Close connections that have been idle for too long, the oldest first."""
         idle = self._idle
+        for conn in reversed(idle):
+            if conn.idle_since:
+                break
+            conn.idle_since = now
         while idle and (idle[0].closed or idle[0].idle_since < now - self._limits.upstream_idle_s):
             idle.popleft().abort()
 

@@ -5,7 +5,7 @@ from typing import Protocol, assert_never
 from pulsegate.core.rescue import Action, Answer, Cancel, FailureKind, Park, Rescue, Start
 from pulsegate.core.rescue import Relay as RelayAction
 from pulsegate.core.routing import Lane, Seat, affinity_seed_of
-from pulsegate.gateway.access import Entry
+from pulsegate.gateway.access import access_line, trouble_tail, usage_tail
 from pulsegate.gateway.attempt import Attempt
 from pulsegate.gateway.backend import Backend
 from pulsegate.gateway.context import Context
@@ -48,11 +48,14 @@ class Call:
         "_client",
         "_context",
         "_delivery",
-        "_entry",
+        "_endpoint",
+        "_lane",
         "_own_s",
         "_rescue",
         "_route",
         "_routing",
+        "_trouble",
+        "_ttft_s",
         "due_at",
         "incoming",
         "over",
@@ -78,13 +81,14 @@ class Call:
         self._bodies: dict[str | None, bytes] | None = None
         self._delivery: Delivery | None = None
         self._own_s = 0.0
+        self._endpoint: bytes | None = None
+        self._trouble: str | None = None
+        self._ttft_s: float | None = None
         self.started_at = began_at
         self.over = False
         head, key = incoming.head, incoming.key
         lane = lane_of(head, key)
-        self._entry = Entry(
-            incoming.request_id, head.path, route.json_name, None if key is None else key.json_name, lane
-        )
+        self._lane = lane
         self._rescue = Rescue(
             route.streams if routing.stream else route.wholes,
             route.current_plan,
@@ -143,7 +147,7 @@ class Call:
             held_limit=context.setup.limits.held_bytes,
         )
         self._attempts[number] = attempt
-        self._entry.endpoint = attempt.backend.json_id
+        self._endpoint = attempt.backend.json_id
         attempt.start()
 
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
@@ -186,8 +190,10 @@ class Call:
     def attempt_answered(self, attempt: Attempt) -> None:
         """Errand: an attempt's gate is open."""
         now = self._context.now()
-        attempt.backend.counters.ttft.add(now - attempt.started_at)
-        attempt.backend.counters.sign_at = now
+        counters = attempt.backend.counters
+        counters.ttft.add(now - attempt.started_at)
+        counters.sign_at = now
+        self._ttft_s = now - self.started_at
         self._do(self._rescue.answered(attempt.number, now))
         self._free_budget()
         self._own_s += self._context.now() - now
@@ -195,7 +201,7 @@ class Call:
     def attempt_failed(self, attempt: Attempt, kind: FailureKind, detail: str) -> None:
         """Errand: an attempt is over."""
         self._attempts.pop(attempt.number, None)
-        self._entry.trouble = detail
+        self._trouble = detail
         attempt.backend.counters.failed(kind, evidence=kind not in NO_EVIDENCE)
         self._context.alarm()
         self._do(self._rescue.failed(attempt.number, kind, self._context.now(), attempt.retry_after_s))
@@ -210,14 +216,13 @@ class Call:
 
     def _deliver(self, attempt: Attempt) -> None:
         """An attempt has won: its answer goes to the client."""
-        context = self._context
-        now = context.now()
-        self._entry.ttft_s = now - self.started_at
-        self._entry.endpoint = attempt.backend.json_id
+        self._endpoint = attempt.backend.json_id
         self._attempts.clear()
         if attempt.whole:
             self._deliver_whole(attempt)
             return
+        context = self._context
+        now = context.now()
         delivery = Delivery(self, self._client, attempt, context)
         self._delivery = delivery
         self.due_at = now + attempt.backend.pool.itl_deadline_s
@@ -316,20 +321,32 @@ class Call:
             if attempts > 1:
                 counters.rescued += 1
         if context.access.wanted:
-            entry = self._entry
-            entry.status, entry.code, entry.ended, entry.usage = status, code, ended, usage
-            entry.missing = answered and usage is None
-            self._log(entry)
+            tail = usage_tail(usage, missing=answered and usage is None)
+            if not answered or attempts > 1:
+                cause = self._rescue.cause
+                tail += trouble_tail(None if cause is None else str(cause), self._trouble, code, ended)
+            self._log(status, tail)
 
-    def _log(self, entry: Entry) -> None:
-        context, rescue = self._context, self._rescue
-        entry.attempts = rescue.attempts
-        if rescue.cause is not None:
-            entry.cause = str(rescue.cause)
-        entry.stream = self._routing.stream is True
-        entry.wall_s = context.wall()
-        entry.duration_s = context.now() - self.started_at
-        context.access.add(entry.line())
+    def _log(self, status: int, tail: bytes) -> None:
+        context, incoming = self._context, self.incoming
+        now = context.now()
+        context.access.add(
+            access_line(
+                now + context.wall_offset_s,
+                incoming.request_id,
+                incoming.head.path,
+                status,
+                self._route.json_name,
+                self._endpoint,
+                self._rescue.attempts,
+                b"low" if self._lane is Lane.LOW else b"normal",
+                None if incoming.key is None else incoming.key.json_name,
+                b"true" if self._routing.stream else b"false",
+                self._ttft_s,
+                now - self.started_at,
+                tail,
+            )
+        )
 
 
 NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED})

@@ -42,7 +42,9 @@ class Context:
     """One worker's shared state: plain references, owned by ``Gateway``.
 
     Attributes:
-        now: monotonic seconds; ``wall`` seconds since the epoch.
+        now: monotonic seconds; ``wall`` seconds since the epoch; ``wall_offset_s`` between them, looked at every
+            second.
+        turn_at: monotonic seconds at the sweeper's latest turn, for deadlines that may be 50 ms off.
         random: uniform in [0, 1).
         live: requests under way.
         parked: those of them that wait for the retry budget, in order.
@@ -64,6 +66,8 @@ class Context:
     alarm: Callable[[], object]
     pump: Callable[[], object]
     started_at: float
+    wall_offset_s: float = 0.0
+    turn_at: float = 0.0
     dropped: frozenset[bytes] = frozenset()
     affinity_header: bytes | None = None
     draining: bool = False

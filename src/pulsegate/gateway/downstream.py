@@ -153,9 +153,9 @@ class ClientConnection(asyncio.Protocol):
         intake, limits = self._intake, self._context.setup.limits
         match intake.phase:
             case Phase.HEAD if before is not Phase.HEAD:
-                self.due_at = self._context.now() + limits.header_timeout_s
+                self.due_at = self._context.turn_at + limits.header_timeout_s
             case Phase.BODY:
-                self.due_at = self._context.now() + limits.body_timeout_s
+                self.due_at = self._context.turn_at + limits.body_timeout_s
                 if intake.body_wanted:
                     intake.body_wanted = False
                     self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -180,8 +180,9 @@ class ClientConnection(asyncio.Protocol):
             self._pause_reading(paused=False)
         incoming = self._intake.proceed()
         if incoming is None:
-            self.due_at = self._context.now() + self._context.setup.limits.idle_timeout_s
-            self._wait(Phase.NOTHING)
+            self.due_at = self._context.turn_at + self._context.setup.limits.idle_timeout_s
+            if self._intake.phase is not Phase.NOTHING:
+                self._wait(Phase.NOTHING)
         return incoming
 
     def _begin(self, incoming: Incoming) -> None:

@@ -12,11 +12,11 @@ def request_ids(random_bits: Callable[[int], int]) -> Callable[[], bytes]:
 
     Drawing 128 random bits for each request would cost more than parsing its headers.
     """
-    prefix = f"{random_bits(64):016x}"
-    numbers = count(random_bits(32))
+    template = b"%016x%%016x" % random_bits(64)
+    following = count(random_bits(32)).__next__
 
     def make() -> bytes:
-        return f"{prefix}{next(numbers):016x}".encode()
+        return template % following()
 
     return make
 

@@ -37,6 +37,9 @@ class Sweeper:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to turn."""
         self._loop = loop
+        context = self._context
+        context.turn_at = context.now()
+        context.wall_offset_s = context.wall() - context.turn_at
         self._due = loop.time() + TURN_S
         self._timer = loop.call_at(self._due, self._sweep)
 
@@ -60,17 +63,19 @@ class Sweeper:
         self._due = max(self._due + TURN_S, loop.time())  # after a standstill, turns are not made up for
         self._timer = loop.call_at(self._due, self._sweep)
         self._turn += 1
-        now = self._context.now()
-        for call in [call for call in self._context.live if call.due_at <= now]:
+        context = self._context
+        now = context.turn_at = context.now()
+        for call in [call for call in context.live if call.due_at <= now]:
             call.due(now)
         self._look_at_endpoints(now)
         if self._turn % _REPORT_TURNS == 0:
             self._report()
-            self._context.access.flush()
+            context.access.flush()
         if self._turn % _SECOND_TURNS == 0:
             self._each_second(now)
 
     def _each_second(self, now: float) -> None:
+        self._context.wall_offset_s = self._context.wall() - now
         for client in [client for client in self._clients if client.due_at <= now]:
             client.overdue(now)
         for backend in self._context.roster.backends.values():

@@ -43,6 +43,7 @@ class UpstreamConnection(asyncio.Protocol):
         uses: how many exchanges began here.
         excess: more bytes came than belong to the answer: the read that brought its end must not go on as it is.
         closed: this connection is of no more use.
+        idle_since: when its home first saw it idle, 0 before.
     """
 
     __slots__ = (
@@ -72,7 +73,6 @@ class UpstreamConnection(asyncio.Protocol):
         self.pieces: list[bytes] = []
         self.closed = False
         self.uses = 0
-        self.idle_since = 0.0
         self._clear()
 
     def _clear(self) -> None:
@@ -85,6 +85,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.complete = False
         self.silent = True
         self.excess = False
+        self.idle_since = 0.0
 
     def begin(self, owner: Owner, *data: bytes) -> None:
         """Send a request; the answer's reads go to ``owner``."""

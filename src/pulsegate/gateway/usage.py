@@ -1,12 +1,9 @@
 """Takes the usage out of an answer or of a stream's last events. What is not told is missing, never zero."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens as the engine counted them; None where it did not tell."""
 
     prompt_tokens: int | None
