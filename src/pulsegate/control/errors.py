@@ -1,5 +1,5 @@
-"""Errors that are nobody's fault but ours."""
+"""Errors that are nobody's fault but ours; defined in the core, which can find them too."""
 
+from pulsegate.core.errors import InvariantError
 
-class InvariantError(RuntimeError):
-    """Something happened that the code says cannot happen: a bug in Pulsegate, to be reported."""
+__all__ = ["InvariantError"]

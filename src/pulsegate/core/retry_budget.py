@@ -4,6 +4,8 @@ The idea of Finagle's and Linkerd's retry budgets, on concurrency as in Envoy's:
 with a floor.
 """
 
+from pulsegate.core.errors import InvariantError
+
 
 class RetryBudget:
     """Counts extra attempts (replays and hedges) that wait for their first token.
@@ -32,7 +34,10 @@ class RetryBudget:
 
     def take(self) -> bool:
         """Book one extra attempt; False when as many as ``max(floor, percent of in_flight)`` are under way."""
-        raise NotImplementedError
+        if self._used >= max(self._floor, self._percent * self.in_flight // 100):
+            return False
+        self._used += 1
+        return True
 
     def give(self) -> None:
         """An extra attempt brought its first token or ended: its booking is free again.
@@ -40,4 +45,9 @@ class RetryBudget:
         Raises:
             InvariantError: nothing was booked.
         """
-        raise NotImplementedError
+        if self._used == 0:
+            raise InvariantError("a retry was given back to the budget that was never booked")
+        self._used -= 1
+
+    def __repr__(self) -> str:
+        return f"RetryBudget(used={self._used}, in_flight={self.in_flight})"
