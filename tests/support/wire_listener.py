@@ -42,6 +42,16 @@ class Ear:
         self.ended_at_s = at_s
 
 
+def spec_of(
+    url: str,
+    *,
+    api_key: str | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
+    tls: TlsSpec | None = None,
+) -> EndpointSpec:
+    return EndpointSpec(id=EndpointId("e"), pool=PoolName("p"), url=url, api_key=api_key, headers=headers, tls=tls)
+
+
 def wire_to(
     url: str,
     *,
@@ -49,8 +59,7 @@ def wire_to(
     headers: tuple[tuple[str, str], ...] = (),
     tls: TlsSpec | None = None,
 ) -> Wire:
-    spec = EndpointSpec(id=EndpointId("e"), pool=PoolName("p"), url=url, api_key=api_key, headers=headers, tls=tls)
-    return Wire(parse_target(spec))
+    return Wire(parse_target(spec_of(url, api_key=api_key, headers=headers, tls=tls)))
 
 
 async def ask(
