@@ -135,10 +135,10 @@ class Agenda:
 
 def _course(watched: Watched, pool: Pool, at: float) -> Course:
     policy = watched.policy
-    last = watched.last_deep_at
+    last = watched.last_deep_at  # the probe that is planned here comes an interval later
     return Course(
         failed_kind=watched.failed_kind,
-        deep_is_due=last is None or at - last >= policy.deep_interval_s - policy.interval_s / 2,
+        deep_is_due=last is None or at - last >= policy.deep_interval_s - 1.5 * policy.interval_s,
         waits=watched.waits,
         unproven=watched.unproven and pool.answering(watched.id) >= MIN_ANSWERS,
     )

@@ -32,9 +32,10 @@ def complaint(result: ProbeResult, past: Past, expect: str | None) -> str | None
     bare = text.strip()
     if not bare:
         return _empty(result, expect)
-    if set(bare) == {"!"}:
+    letters = set("".join(bare.split()))
+    if letters == {"!"}:
         return f"NaN-like output {bare[:8]!r}"
-    if set(bare) == {_REPLACEMENT}:
+    if letters == {_REPLACEMENT}:
         return "nothing but replacement characters"
     if expect is not None and re.search(expect, text) is None:
         return f"{bare[:20]!r} does not match the expected pattern"
