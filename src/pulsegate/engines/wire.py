@@ -6,6 +6,7 @@ Decides how an exchange ended below the dialect; what the bytes mean is the list
 import asyncio
 from collections.abc import Callable
 
+from pulsegate.control.clock import SystemClock
 from pulsegate.core.probe import FaultClass, Phases
 from pulsegate.engines.blame import CLOSED_BY_US, local_fault
 from pulsegate.engines.connect import DialError, Dialler, Stamps
@@ -29,8 +30,8 @@ class Wire:
 
     Args:
         target: where to.
-        now: monotonic seconds for the stamps. Default: the running loop's clock. uvloop's is only read once per
-            iteration and counts whole milliseconds; whoever starts many exchanges in one iteration gives a real one.
+        now: monotonic seconds for the stamps. Not the loop's clock: uvloop reads its own once per iteration and counts
+            whole milliseconds, so the work of starting other probes would look like the server's time to the token.
     """
 
     def __init__(self, target: Target, *, now: Callable[[], float] | None = None) -> None:
@@ -40,7 +41,7 @@ class Wire:
         self._common = render_fields((("Host", target.host_header), *agent, _IDENTITY, *target.headers))
         self._common_names = frozenset({*own, "host", "accept-encoding", "content-length"})
         self._secrets = tuple({word for _, value in target.headers for word in (value, *value.split())})
-        self._now = now
+        self._now = now or SystemClock().now
         self._dialler = Dialler(target)
         self._open: set[Connection] = set()
         self._idle: Connection | None = None
@@ -68,7 +69,7 @@ class Wire:
             ValueError: the request cannot be written (a line break in a header): our own mistake.
         """
         loop = asyncio.get_running_loop()
-        stamps = Stamps(loop=loop, now=self._now or loop.time)
+        stamps = Stamps(loop=loop, now=self._now)
         payload = render_request(
             request, base_path=self._target.base_path, common=self._common, common_names=self._common_names
         )
