@@ -14,105 +14,85 @@ Life of a request::
                   '---- client_gone ---> Cancel(each that is under way)
 
 What is booked on the retry budget: hedges, and replays of what reached an engine. Not booked, because they add no
-load: a replay after ``FailureKind.CONNECT`` (nothing reached an engine) and a replay away from an ejected endpoint
-(its work is cancelled, load moves). A booking ends with the attempt's first token or its end. Over the budget nothing
-fails: a replay with no other attempt under way parks (``Park``) until ``budget_freed`` or the request's deadline; a
-hedge parks silently the same way.
+load: a replay after ``FailureKind.CONNECT`` or ``LOCAL`` (nothing reached an engine) and a replay away from an ejected
+endpoint (its work is cancelled, load moves). A booking ends with the attempt's first token or its end. Over the budget
+nothing fails: a replay with no other attempt under way parks (``Park``) until ``budget_freed`` or the request's
+deadline; a hedge parks silently the same way.
+
+Where a replay goes: to an endpoint that this request has not tried, free of suspicion if its pool has one. Rather than
+failing, a NORMAL request takes a place that is kept for LOW ones, and waits for a place where all are taken.
+
+An attempt that may still bring a token is given up for another attempt only, never for an error, until the total
+deadline: a full server can take long, and the prober says which one is dead.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Collection
+from typing import Final
 
+from pulsegate.core.attempts import Action, Answer, Cancel, FailureKind, Park, Relay, RescuePolicy, Start
+from pulsegate.core.blame import NOBODY, OVERLOADED, TIMED_OUT, blame
 from pulsegate.core.retry_budget import RetryBudget
-from pulsegate.core.routing import Lane, Plan, Seat
+from pulsegate.core.routing import Lane, Plan, Refusal, Seat, pick
+
+__all__ = ["Action", "Answer", "Cancel", "FailureKind", "Park", "Relay", "Rescue", "RescuePolicy", "Start"]
+
+CONNECTS_PER_ATTEMPT: Final = 3
+"""How many attempts that failed to connect count like one that reached an engine."""
+
+POLL_S: Final = 0.25
+"""How soon to look again for a place, or for room in the budget, of which nobody tells."""
+
+RECHECK_S: Final = 1.0
+"""How soon to look again for somebody who could take over a late attempt."""
+
+_UNBOOKED: Final = frozenset({FailureKind.CONNECT, FailureKind.LOCAL, FailureKind.EJECTED})
+_HEDGED: Final = "suspect"
 
 
-class FailureKind(StrEnum):
-    """Why an attempt ended without a token. User errors (other 4xx) are no failures but answers."""
+class _Run:
+    """One attempt under way."""
 
-    CONNECT = "connect"  # refused, unreachable, TLS, connect timeout: the request never left
-    CLOSED = "closed"  # reset or closed before a token
-    PROTOCOL = "protocol"  # not HTTP, a bad chunk, over a limit, not what was asked for
-    SERVER = "server"  # 5xx, or an error event or body inside 200
-    OVERLOAD = "overload"  # 429, 503 that means it: alive and full
-    REJECTED = "rejected"  # 401, 402, 403, 407: our credentials there are wrong, which is not the user's fault
-    DEADLINE = "deadline"  # no first token in time
-    EJECTED = "ejected"  # declared dead while we waited
-    LOCAL = "local"  # our own fault, such as no file descriptors left
+    __slots__ = ("attempt", "booked", "due_at", "seat")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescuePolicy:
-    """Per route. Times in seconds.
-
-    ``attempt_deadline_s`` is how long one attempt may take to its first token (streams) or its whole answer (others).
-    ``total_deadline_s`` is how long all attempts and parking together may take. ``max_attempts`` counts the first one.
-    """
-
-    attempt_deadline_s: float
-    total_deadline_s: float
-    max_attempts: int = 3
-    hedge: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Send the request to ``seat`` as attempt number ``attempt`` (0, 1, ...; unique within the request)."""
-
-    attempt: int
-    seat: Seat
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Close that attempt's connection at once and drop what it has held back."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class Relay:
-    """This attempt has won: send on what it has held back and all that follows."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Nobody can serve: end the request with this error, in OpenAI's JSON shape.
-
-    ``code`` is stable: ``no_endpoint_available`` (503, the pools are down), ``overloaded`` (503 or 429 from everyone:
-    all full), ``upstream_timeout`` (504), ``upstream_failed`` (502), ``upstream_rejected`` (502). 429 and 503 carry
-    ``retry_after_s``.
-    """
-
-    status: int
-    code: str
-    message: str
-    retry_after_s: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Park:
-    """Wait: nothing is under way and the budget is used up. Call ``budget_freed`` when it may have room."""
-
-
-Action = Start | Cancel | Relay | Answer | Park
+    def __init__(self, attempt: int, seat: Seat, due_at: float, booked: bool) -> None:
+        self.attempt = attempt
+        self.seat = seat
+        self.due_at = due_at
+        self.booked = booked
 
 
 class Rescue:
     """The attempts of one request. Times (``now``) are monotonic seconds.
 
     Attributes:
-        due_at: when to call ``deadline`` next: the earliest deadline of an attempt under way, or the total deadline
-            while parked. The data plane reads it after each call; it only ever moves later while one attempt is under
-            way.
+        due_at: when to call ``deadline`` next, read after each call: the earliest deadline of an attempt under way, or
+            a moment from now while something is waited for of which nobody tells.
         attempts: how many were started.
         cause: why the latest extra attempt was started, for the access log; None while there was only one.
     """
 
-    __slots__ = ("attempts", "cause", "due_at")
+    __slots__ = (
+        "_affinity",
+        "_budget",
+        "_ends_at",
+        "_failures",
+        "_hedge_parked",
+        "_hedged",
+        "_lane",
+        "_parked",
+        "_plan",
+        "_policy",
+        "_queued",
+        "_random",
+        "_retry_after_s",
+        "_running",
+        "_tried",
+        "_unreached",
+        "_wanted",
+        "attempts",
+        "cause",
+        "due_at",
+    )
 
     due_at: float
     attempts: int
@@ -128,50 +108,249 @@ class Rescue:
         affinity: int | None,
     ) -> None:
         """Nothing happens before ``begin``. ``plan`` gives the route's plan as of now: snapshots come while we wait."""
-        raise NotImplementedError
+        self._policy = policy
+        self._plan = plan
+        self._lane = lane
+        self._budget = budget
+        self._random = random
+        self._affinity = affinity
+        self._running: list[_Run] = []
+        self._tried: list[Seat] = []
+        self._failures: list[FailureKind] = []
+        self._unreached = 0
+        self._retry_after_s: float | None = None
+        self._wanted: FailureKind | None = None  # nothing is under way, and a replay is to be started for this reason
+        self._parked = False  # ... as soon as the budget has room
+        self._queued = False  # ... and the caller knows
+        self._hedged = False
+        self._hedge_parked = False
+        self._ends_at = self.due_at = 0.0
+        self.attempts = 0
+        self.cause = None
 
     def begin(self, now: float) -> tuple[Action, ...]:
         """Start the first attempt: ``(Start,)``, or ``(Answer,)`` at once when no pool can serve."""
-        raise NotImplementedError
+        self._ends_at = now + self._policy.total_deadline_s
+        seat = pick(self._plan(), self._lane, self._random, (), self._affinity)
+        if isinstance(seat, Refusal):
+            return self._end(OVERLOADED if seat is Refusal.FULL else NOBODY)
+        return (self._start(seat, now),)
 
-    def answered(self, attempt: int, now: float) -> tuple[Action, ...]:
+    def answered(self, attempt: int, now: float) -> tuple[Action, ...]:  # noqa: ARG002 - all events tell the time
         """That attempt brought its first real token, a whole answer, or a user error: cancels the others, relays it."""
-        raise NotImplementedError
+        others = [run for run in self._running if run.attempt != attempt]
+        if len(others) == len(self._running):
+            return ()
+        cancels = self._drop(others) if others else ()
+        self._finish()
+        return (*cancels, Relay(attempt))
 
     def failed(
         self, attempt: int, kind: FailureKind, now: float, retry_after_s: float | None = None
     ) -> tuple[Action, ...]:
         """That attempt ended by itself (its connection needs no ``Cancel``). Empty while another one is under way."""
-        raise NotImplementedError
+        if not self._drop([run for run in self._running if run.attempt == attempt]):
+            return ()
+        self._failures.append(kind)
+        if kind is FailureKind.CONNECT:
+            self._unreached += 1
+        if retry_after_s is not None:
+            known_s = self._retry_after_s
+            self._retry_after_s = retry_after_s if known_s is None else min(known_s, retry_after_s)
+        return self._go_on(kind, now)
 
     def deadline(self, now: float) -> tuple[Action, ...]:
-        """``due_at`` has come: attempts past their deadline are cancelled and replayed elsewhere, or the request ends
-        with 504.
+        """``due_at`` has come: attempts past their deadline are cancelled and replayed elsewhere.
 
-        An attempt is left alone when no other endpoint could take the request and ``total_deadline_s`` is not over.
+        An attempt is left alone when no other endpoint could take the request or the budget has no room for it. When
+        ``total_deadline_s`` is over the request ends with 504.
         """
-        raise NotImplementedError
+        if not self._running and self._wanted is None:
+            return ()
+        if now >= self._ends_at:
+            return self._end(TIMED_OUT)
+        if self._wanted is not None:
+            return self._replay(self._wanted, now)
+        hedge = self._hedge(now) if self._hedge_parked else ()
+        return hedge or self._move_late(now)
 
     def endpoint_ejected(self, seat: Seat, now: float) -> tuple[Action, ...]:
         """That endpoint was declared dead. Cancels the attempts that wait there and replays; empty if none does."""
-        raise NotImplementedError
+        cancels = self._drop([run for run in self._running if run.seat is seat])
+        if not cancels:
+            return ()
+        self._failures.append(FailureKind.EJECTED)
+        return (*cancels, *self._go_on(FailureKind.EJECTED, now))
 
     def endpoint_suspect(self, seat: Seat, now: float) -> tuple[Action, ...]:
         """A probe timed out there. Hedges once per request if another endpoint is free of suspicion.
 
-        The first attempt goes on.
+        The first attempt goes on. No fallback is asked for a mere suspicion: its tokens may cost money.
         """
-        raise NotImplementedError
+        if not self._policy.hedge or all(run.seat is not seat for run in self._running):
+            return ()
+        return self._hedge(now)
 
     def budget_freed(self, now: float) -> tuple[Action, ...]:
         """The budget may have room again; does what was parked, or nothing."""
-        raise NotImplementedError
+        self._queued = False
+        if self._wanted is not None:
+            return self._replay(self._wanted, now)
+        return self._hedge(now) if self._hedge_parked else ()
 
     @property
     def parked(self) -> bool:
         """Whether a replay or a hedge waits for the budget."""
-        raise NotImplementedError
+        return self._parked or self._hedge_parked
 
     def client_gone(self) -> tuple[Action, ...]:
         """The client left: cancels everything; bookings are given back. The machine is finished."""
-        raise NotImplementedError
+        cancels = self._drop(self._running)
+        self._finish()
+        return cancels
+
+    # how attempts begin
+
+    def _start(self, seat: Seat, now: float, *, booked: bool = False) -> Start:
+        number = self.attempts
+        self.attempts = number + 1
+        self._running.append(_Run(number, seat, min(now + self._policy.attempt_deadline_s, self._ends_at), booked))
+        self._tried.append(seat)
+        self._schedule(now)
+        return Start(number, seat)
+
+    def _go_on(self, kind: FailureKind, now: float) -> tuple[Action, ...]:
+        """An attempt ended for this reason."""
+        if self._running:
+            self._schedule(now)
+            return ()
+        return self._replay(kind, now)
+
+    def _replay(self, kind: FailureKind, now: float) -> tuple[Action, ...]:
+        """Nothing is under way: another attempt, or wait for a place or for the budget, or the end."""
+        self._hedge_parked = self._parked = False
+        if now >= self._ends_at or self._used_up:
+            return self._end(blame(self._failures, self._retry_after_s))
+        seat = self._choose()
+        if isinstance(seat, Refusal) and seat is not Refusal.FULL:
+            return self._end(NOBODY if seat is Refusal.DOWN else blame(self._failures, self._retry_after_s))
+        booked = kind not in _UNBOOKED
+        self._wanted = kind
+        if isinstance(seat, Refusal):
+            self._schedule(now)
+            return ()
+        if booked and not self._budget.take():
+            self._parked = True
+            self._schedule(now)
+            return self._park()
+        self._wanted = None
+        self.cause = kind
+        return (self._start(seat, now, booked=booked),)
+
+    def _park(self) -> tuple[Action, ...]:
+        if self._queued:
+            return ()
+        self._queued = True
+        return (Park(),)
+
+    def _move_late(self, now: float) -> tuple[Action, ...]:
+        """Give up late attempts for one that still has time, or for a new one."""
+        late = [run for run in self._running if run.due_at <= now]
+        if len(late) < len(self._running):
+            return self._give_up(late, now)
+        seat = Refusal.TRIED if self._used_up else self._choose()
+        booked = next((run for run in late if run.booked), None)
+        if isinstance(seat, Refusal) or (booked is None and not self._budget.take()):
+            for run in late:
+                run.due_at = min(now + RECHECK_S, self._ends_at)
+            self._schedule(now)
+            return ()
+        if booked is not None:
+            booked.booked = False  # goes on to the new attempt
+        cancels = self._give_up(late, now)
+        self.cause = FailureKind.DEADLINE
+        return (*cancels, self._start(seat, now, booked=True))
+
+    def _give_up(self, late: list[_Run], now: float) -> tuple[Action, ...]:
+        cancels = self._drop(late)
+        self._failures += [FailureKind.DEADLINE] * len(late)
+        self._schedule(now)
+        return cancels
+
+    def _hedge(self, now: float) -> tuple[Action, ...]:
+        """Start a second attempt beside the one that is under way."""
+        self._hedge_parked = False
+        if self._hedged or self._used_up or len(self._running) != 1:
+            return ()
+        seat = self._sound_peer(self._running[0].seat)
+        if seat is not None and self._budget.take():
+            self._hedged = True
+            self.cause = _HEDGED
+            return (self._start(seat, now, booked=True),)
+        self._hedge_parked = seat is not None
+        self._schedule(now)
+        return ()
+
+    # who may take over
+
+    @property
+    def _used_up(self) -> bool:
+        """Whether this request has had its attempts."""
+        reached = self.attempts - self._unreached
+        return CONNECTS_PER_ATTEMPT * reached + self._unreached >= CONNECTS_PER_ATTEMPT * self._policy.max_attempts
+
+    def _choose(self) -> Seat | Refusal:
+        seat = self._pick(self._lane, self._tried)
+        if isinstance(seat, Refusal):
+            return seat if self._lane is Lane.LOW else self._pick(Lane.LOW, self._tried)
+        if seat.suspect:
+            sound = self._pick(self._lane, [*self._tried, *self._suspects()])
+            if not isinstance(sound, Refusal) and sound.pool == seat.pool:
+                return sound
+        return seat
+
+    def _sound_peer(self, waiting: Seat) -> Seat | None:
+        """Another seat without suspicion, in the same pool or in one that comes before it."""
+        seat = self._pick(self._lane, [*self._tried, *self._suspects()])
+        if isinstance(seat, Refusal):
+            return None
+        pools = [tier.pool for tier in self._plan().tiers]
+        before = pools[: pools.index(waiting.pool)] if waiting.pool in pools else pools
+        return seat if seat.pool == waiting.pool or seat.pool in before else None
+
+    def _pick(self, lane: Lane, excluded: Collection[Seat]) -> Seat | Refusal:
+        return pick(self._plan(), lane, self._random, excluded, self._affinity)
+
+    def _suspects(self) -> list[Seat]:
+        return [seat for tier in self._plan().tiers for seat in tier.low if seat.suspect]
+
+    # how it ends
+
+    def _end(self, answer: Answer) -> tuple[Action, ...]:
+        cancels = self._drop(self._running)
+        self._finish()
+        return (*cancels, answer)
+
+    def _finish(self) -> None:
+        self._drop(self._running)
+        self._wanted = None
+        self._parked = self._hedge_parked = False
+
+    def _drop(self, runs: list[_Run]) -> tuple[Action, ...]:
+        """These are under way no longer; their bookings are free."""
+        for run in runs:
+            if run.booked:
+                self._budget.give()
+        self._running = [run for run in self._running if run not in runs]
+        return tuple(Cancel(run.attempt) for run in runs)
+
+    def _schedule(self, now: float) -> None:
+        """Say when to look next."""
+        due = min((run.due_at for run in self._running), default=self._ends_at)
+        if self._wanted is not None or self._hedge_parked:
+            due = min(due, now + POLL_S)
+        self.due_at = due
+
+    def __repr__(self) -> str:
+        waits_at = ", ".join(f"{run.attempt}@{run.seat.id}" for run in self._running)
+        return f"Rescue(running=[{waits_at}], attempts={self.attempts}, wanted={self._wanted}, parked={self.parked})"
