@@ -26,7 +26,7 @@ An attempt that may still bring a token is given up for another attempt only, ne
 deadline: a full server can take long, and the prober says which one is dead.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from pulsegate.core.attempts import Action, Answer, Cancel, FailureKind, Park, Relay, RescuePolicy, Start
@@ -47,6 +47,7 @@ RECHECK_S: Final = 1.0
 
 _UNBOOKED: Final = frozenset({FailureKind.CONNECT, FailureKind.LOCAL, FailureKind.EJECTED})
 _HEDGED: Final = "suspect"
+_FIRST_WINS: Final = (Relay(0),)
 
 
 class _Run:
@@ -114,9 +115,9 @@ class Rescue:
         self._budget = budget
         self._random = random
         self._affinity = affinity
-        self._running: list[_Run] = []
-        self._tried: list[Seat] = []
-        self._failures: list[FailureKind] = []
+        self._running: tuple[_Run, ...] = ()
+        self._tried: tuple[Seat, ...] = ()
+        self._failures: tuple[FailureKind, ...] = ()
         self._unreached = 0
         self._retry_after_s: float | None = None
         self._wanted: FailureKind | None = None  # nothing is under way, and a replay is to be started for this reason
@@ -138,10 +139,13 @@ class Rescue:
 
     def answered(self, attempt: int, now: float) -> tuple[Action, ...]:  # noqa: ARG002 - all events tell the time
         """That attempt brought its first real token, a whole answer, or a user error: cancels the others, relays it."""
-        others = [run for run in self._running if run.attempt != attempt]
-        if len(others) == len(self._running):
+        running = self._running
+        if len(running) == 1 and running[0].attempt == attempt == 0:  # what nearly all requests come to
+            self._finish()
+            return _FIRST_WINS
+        if all(run.attempt != attempt for run in running):
             return ()
-        cancels = self._drop(others) if others else ()
+        cancels = self._drop([run for run in running if run.attempt != attempt])
         self._finish()
         return (*cancels, Relay(attempt))
 
@@ -151,7 +155,7 @@ class Rescue:
         """That attempt ended by itself (its connection needs no ``Cancel``). Empty while another one is under way."""
         if not self._drop([run for run in self._running if run.attempt == attempt]):
             return ()
-        self._failures.append(kind)
+        self._failures += (kind,)
         if kind is FailureKind.CONNECT:
             self._unreached += 1
         if retry_after_s is not None:
@@ -179,7 +183,7 @@ class Rescue:
         cancels = self._drop([run for run in self._running if run.seat is seat])
         if not cancels:
             return ()
-        self._failures.append(FailureKind.EJECTED)
+        self._failures += (FailureKind.EJECTED,)
         return (*cancels, *self._go_on(FailureKind.EJECTED, now))
 
     def endpoint_suspect(self, seat: Seat, now: float) -> tuple[Action, ...]:
@@ -213,9 +217,11 @@ class Rescue:
 
     def _start(self, seat: Seat, now: float, *, booked: bool = False) -> Start:
         number = self.attempts
+        due_at = now + self._policy.attempt_deadline_s
+        run = _Run(number, seat, min(due_at, self._ends_at), booked)
         self.attempts = number + 1
-        self._running.append(_Run(number, seat, min(now + self._policy.attempt_deadline_s, self._ends_at), booked))
-        self._tried.append(seat)
+        self._running += (run,)
+        self._tried += (seat,)
         self._schedule(now)
         return Start(number, seat)
 
@@ -271,9 +277,9 @@ class Rescue:
         self.cause = FailureKind.DEADLINE
         return (*cancels, self._start(seat, now, booked=True))
 
-    def _give_up(self, late: list[_Run], now: float) -> tuple[Action, ...]:
+    def _give_up(self, late: Sequence[_Run], now: float) -> tuple[Action, ...]:
         cancels = self._drop(late)
-        self._failures += [FailureKind.DEADLINE] * len(late)
+        self._failures += (FailureKind.DEADLINE,) * len(late)
         self._schedule(now)
         return cancels
 
@@ -304,14 +310,14 @@ class Rescue:
         if isinstance(seat, Refusal):
             return seat if self._lane is Lane.LOW else self._pick(Lane.LOW, self._tried)
         if seat.suspect:
-            sound = self._pick(self._lane, [*self._tried, *self._suspects()])
+            sound = self._pick(self._lane, (*self._tried, *self._suspects()))
             if not isinstance(sound, Refusal) and sound.pool == seat.pool:
                 return sound
         return seat
 
     def _sound_peer(self, waiting: Seat) -> Seat | None:
         """Another seat without suspicion, in the same pool or in one that comes before it."""
-        seat = self._pick(self._lane, [*self._tried, *self._suspects()])
+        seat = self._pick(self._lane, (*self._tried, *self._suspects()))
         if isinstance(seat, Refusal):
             return None
         pools = [tier.pool for tier in self._plan().tiers]
@@ -332,21 +338,26 @@ class Rescue:
         return (*cancels, answer)
 
     def _finish(self) -> None:
-        self._drop(self._running)
+        for run in self._running:
+            if run.booked:
+                self._budget.give()
+        self._running = ()
         self._wanted = None
         self._parked = self._hedge_parked = False
 
-    def _drop(self, runs: list[_Run]) -> tuple[Action, ...]:
+    def _drop(self, runs: Sequence[_Run]) -> tuple[Action, ...]:
         """These are under way no longer; their bookings are free."""
         for run in runs:
             if run.booked:
                 self._budget.give()
-        self._running = [run for run in self._running if run not in runs]
-        return tuple(Cancel(run.attempt) for run in runs)
+        self._running = tuple([run for run in self._running if run not in runs])
+        return tuple([Cancel(run.attempt) for run in runs])
 
     def _schedule(self, now: float) -> None:
         """Say when to look next."""
-        due = min((run.due_at for run in self._running), default=self._ends_at)
+        due = self._ends_at
+        for run in self._running:
+            due = min(due, run.due_at)
         if self._wanted is not None or self._hedge_parked:
             due = min(due, now + POLL_S)
         self.due_at = due
