@@ -7,7 +7,7 @@ from pulsegate.core.probe import FaultClass
 from pulsegate.engines.exchange import Exchange, Flow, Request
 from support import raw_server as script
 from support.raw_server import raw_server
-from support.wire_listener import GENERATE, Ear, ask, wire_to
+from support.wire_listener import GENERATE, Ear, ask, until, wire_to
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 TOKEN = b"7\r\n TOKEN\n\r\n"
@@ -75,8 +75,8 @@ async def test_phases_are_kept_apart_and_stamps_are_those_of_the_reads() -> None
     assert phases.first_byte_s is not None
     assert phases.end_s is not None
     [(_, token_at_s)] = ear.reads
-    assert phases.send_s < 0.025
-    assert 0.025 <= phases.first_byte_s < token_at_s - 0.02
+    assert phases.send_s < phases.first_byte_s - 0.025
+    assert phases.first_byte_s < token_at_s - 0.02
     assert phases.end_s >= token_at_s + 0.015
     assert ear.ended_at_s == phases.end_s
 
@@ -160,7 +160,7 @@ async def test_no_token_by_the_deadline_closes_at_once() -> None:
     got, ear = await once(script.Send(HEAD + b"3\r\n:ka\r\n"), script.Hang(), deadline_s=0.1)
     assert got.deadline_hit
     assert got.phases.end_s is not None
-    assert 0.09 <= got.phases.end_s < 0.2
+    assert 0.09 <= got.phases.end_s < 2
     assert ear.ended_at_s is None
     assert (got.status, ear.body) == (200, b":ka")
 
@@ -171,31 +171,13 @@ async def test_no_byte_by_the_deadline() -> None:
     assert (got.status, got.phases.first_byte_s, got.bytes_read) == (None, None, 0)
 
 
-async def test_after_the_token_the_end_is_waited_for_50_ms_beyond_the_deadline() -> None:
-    got, _ = await once(
-        script.Wait(0.06), script.Send(HEAD + TOKEN), script.Wait(0.03), script.Send(END), deadline_s=0.08
-    )
-    assert got.whole
-
-
 async def test_after_the_token_a_stream_that_goes_on_is_left() -> None:
-    got, ear = await once(script.Send(HEAD + TOKEN), script.Hang(), deadline_s=0.3)
+    got, ear = await once(script.Send(HEAD + TOKEN), script.Hang())
     assert got.left
     assert got.lingered
     assert got.phases.end_s is not None
-    assert 0.04 <= got.phases.end_s < 0.2
+    assert 0.04 <= got.phases.end_s < 2
     assert ear.ended_at_s is None
-
-
-async def test_with_an_end_deadline_tokens_are_read_until_then() -> None:
-    steps = (script.Send(HEAD + TOKEN), script.Wait(0.1), script.Send(TOKEN), script.Wait(0.05))
-    got, ear = await once(*steps, script.Send(END), deadline_s=0.05, end_deadline_s=0.3)
-    assert got.whole
-    assert ear.body.count(b"TOKEN") == 2
-    got, ear = await once(*steps, script.Hang(), deadline_s=0.05, end_deadline_s=0.2)
-    assert got.deadline_hit
-    assert got.lingered
-    assert ear.body.count(b"TOKEN") == 2
 
 
 async def test_the_listener_can_stop_at_once() -> None:
@@ -338,9 +320,7 @@ async def test_an_idle_connection_that_the_server_ends_is_dropped_at_once(idle_s
         wire = wire_to(f"http://127.0.0.1:{server.port}")
         await ask(wire)
         assert "open=1" in repr(wire)
-        await server.all_closed()
-        await asyncio.sleep(0)
-        assert "open=0" in repr(wire)
+        await until(lambda: "open=0" in repr(wire))
         assert not (await ask(wire)).reused
         await wire.close()
 
@@ -352,6 +332,6 @@ async def test_exchanges_may_overlap_and_one_connection_is_kept() -> None:
             flights = [tasks.create_task(ask(wire)) for _ in range(3)]
         assert all(flight.result().whole for flight in flights)
         assert len(server.connections) == 3
-        await asyncio.sleep(0.02)
-        assert server.open_connections == 1
+        await until(lambda: server.open_connections == 1)
+        assert "open=1" in repr(wire)
         await wire.close()

@@ -88,7 +88,7 @@ async def test_a_host_that_does_not_answer() -> None:
     assert "no connection in time" in fault_of(got, FaultClass.UNREACHABLE).detail
     assert got.deadline_hit
     assert got.phases.end_s is not None
-    assert got.phases.end_s < 0.2
+    assert got.phases.end_s < 2
 
 
 @contextmanager
@@ -219,10 +219,10 @@ async def test_an_unknown_transfer_coding() -> None:
 @pytest.mark.parametrize(
     "endless",
     [
-        (b"HTTP/1.1 200 OK\r\n", b"X-Pad: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-Pad: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n" * 50),
         (b"HTTP/1.1 200 ", b"OK" * 500),
         (b"HTTP/1.1 200 OK\r\nX: ", b"a" * 1000),
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 50),
     ],
     ids=["headers", "status line", "one header", "interim answers"],
 )

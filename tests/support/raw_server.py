@@ -85,7 +85,7 @@ class RawServer:
 
     async def all_closed(self) -> None:
         """Come back when no connection is left; the test's own time limit bounds it."""
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(10):
             await self._idle.wait()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,5 +1,6 @@
 """Listeners for the wire's tests: one that keeps what it hears, and one way to run an exchange."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from pulsegate.core.fleet import EndpointSpec, TlsSpec
@@ -67,7 +68,7 @@ async def ask(
     ear: Ear | None = None,
     *,
     request: Request = GENERATE,
-    deadline_s: float = 0.3,
+    deadline_s: float = 10.0,  # far off: a loaded machine must not decide a test that is not about time
     end_deadline_s: float | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Exchange:
@@ -77,6 +78,13 @@ async def ask(
     )
     check(got)
     return got
+
+
+async def until(met: Callable[[], bool]) -> None:
+    """Come back when it is so; for what the other side of a socket does in its own time."""
+    async with asyncio.timeout(10):
+        while not met():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0.002)
 
 
 def check(got: Exchange) -> None:
