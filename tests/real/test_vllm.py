@@ -3,6 +3,7 @@
 One server for all of these tests, because it takes half a minute to start; the last one kills it.
 """
 
+import asyncio
 import os
 import signal
 from contextlib import contextmanager
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from pulsegate.core.fleet import ProbePolicy
+from pulsegate.core.fleet import EngineName, ProbePolicy
 from pulsegate.core.health import State
+from support.real.connections import connections_to
 from support.real.load import UserLoad
+from support.real.probing import probe_many
 from support.real.serve import Change, Serve
 from support.real.vllm import MODEL, SLOTS, VllmServer
 
@@ -53,8 +56,8 @@ def stopped(pid: int):
         os.kill(pid, signal.SIGCONT)
 
 
-def assert_found_and_healed(watched: Watched) -> None:
-    """Stop the engine behind the web server, see the verdict, let it go on, see it come back."""
+def assert_found(watched: Watched) -> float:
+    """Stop the engine behind the web server, see the verdict, see it stand; when it was let go on."""
     server, serve = watched.server, watched.serve
     stopped_at = serve.clock.now()
     with stopped(server.engine_core()):
@@ -63,9 +66,14 @@ def assert_found_and_healed(watched: Watched) -> None:
         assert server.health_status() == 200
         serve.pause(ProbePolicy().interval_s)
         assert serve.states() == {"v": "unhealthy"}
-    healed_at = serve.clock.now()
-    back = serve.await_state("v", State.DEGRADED, since=healed_at, within_s=RECOVERY_S)
+        return serve.clock.now()
+
+
+def assert_comes_back(watched: Watched, since: float) -> None:
+    """By way of degraded."""
+    back = watched.serve.await_state("v", State.DEGRADED, since=since, within_s=RECOVERY_S)
     assert back.old is State.UNHEALTHY
+    watched.serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
 
 
 def test_start_up_is_never_judged(watched):
@@ -75,8 +83,8 @@ def test_start_up_is_never_judged(watched):
 
 def test_engine_core_stopped_while_idle(watched):
     watched.serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
-    assert_found_and_healed(watched)
-    watched.serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
+    healed_at = assert_found(watched)
+    assert_comes_back(watched, healed_at)
 
 
 def test_engine_core_stopped_while_busy(watched):
@@ -84,9 +92,9 @@ def test_engine_core_stopped_while_busy(watched):
     with UserLoad(watched.server.url, MODEL, concurrency=SLOTS + 4, tokens=1500) as load:
         load.wait(6.0)
         assert watched.server.metric("vllm:num_requests_running") == SLOTS
-        assert_found_and_healed(watched)
+        healed_at = assert_found(watched)
     assert not load.failed
-    watched.serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
+    assert_comes_back(watched, healed_at)
 
 
 @pytest.mark.timeout(600)
@@ -106,6 +114,17 @@ def test_saturation_is_busy_and_never_unhealthy(watched):
     assert not [one for one in said if one.state is State.UNHEALTHY], serve.story(began)
     assert [one for one in said if one.reason == "busy"], "a full server went unnoticed"
     serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
+
+
+async def test_a_thousand_probes_leave_nothing_behind(watched):
+    server = watched.server
+    endings = await probe_many(server.url, EngineName.VLLM, MODEL, count=1000, short_deadline_s=0.004)
+    assert endings["complete"] + endings["left"] >= 500
+    assert endings["deadline"] >= 250
+    await asyncio.sleep(1.0)  # the engine has to notice that the last client left
+    assert server.metric("vllm:num_requests_running") == 0
+    assert server.metric("vllm:num_requests_waiting") == 0
+    assert connections_to(server.port).total() <= 2, "more than the idle connections of the control process"
 
 
 def test_engine_core_killed(watched):

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from pulsegate.control.clock import SystemClock
@@ -55,8 +56,9 @@ class VllmServer:
         }
         command = [str(VENV / "bin/vllm"), "serve", str(MODEL_DIR), "--served-model-name", MODEL]
         listen = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-uvicorn-access-log"]
+        one_process = ["--distributed-executor-backend", "uni"]  # no worker beside the EngineCore
         size = ["--dtype", "bfloat16", "--max-model-len", "2048", "--max-num-seqs", str(SLOTS), "--enforce-eager"]
-        self.child = Child("vllm", [*command, *listen, *size, *options], env=environment)
+        self.child = Child("vllm", [*command, *listen, *size, *one_process, *options], env=environment)
 
     def wait_ready(self) -> None:
         """Come back when its own health check says 200."""
@@ -90,20 +92,13 @@ class VllmServer:
         return found[0]
 
     def stop(self) -> None:
-        """End it and everything that it started, stopped or not."""
-        family = _descendants(self.child.pid)
-        for pid in family:
-            _signal(pid, signal.SIGCONT)
+        """End it and everything that it started: stopped, or orphaned by the death of a parent."""
+        for pid in _descendants(self.child.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         self.child.stop(grace_s=10.0)
-        for pid in family:
-            _signal(pid, signal.SIGKILL)
-
-
-def _signal(pid: int, signum: signal.Signals) -> None:
-    try:
-        os.kill(pid, signum)
-    except ProcessLookupError:
-        return
+        with suppress(ProcessLookupError):
+            os.killpg(self.child.pid, signal.SIGKILL)
 
 
 def _title(pid: int) -> str:
