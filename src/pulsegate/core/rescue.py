@@ -175,8 +175,7 @@ class Rescue:
             return self._end(TIMED_OUT)
         if self._wanted is not None:
             return self._replay(self._wanted, now)
-        hedge = self._hedge(now) if self._hedge_parked else ()
-        return hedge or self._move_late(now)
+        return self._parked_hedge(now) or self._move_late(now)
 
     def endpoint_ejected(self, seat: Seat, now: float) -> tuple[Action, ...]:
         """That endpoint was declared dead. Cancels the attempts that wait there and replays; empty if none does."""
@@ -200,7 +199,7 @@ class Rescue:
         self._queued = False
         if self._wanted is not None:
             return self._replay(self._wanted, now)
-        return self._hedge(now) if self._hedge_parked else ()
+        return self._parked_hedge(now)
 
     @property
     def parked(self) -> bool:
@@ -294,6 +293,16 @@ class Rescue:
             self.cause = _HEDGED
             return (self._start(seat, now, booked=True),)
         self._hedge_parked = seat is not None
+        self._schedule(now)
+        return ()
+
+    def _parked_hedge(self, now: float) -> tuple[Action, ...]:
+        """Start the hedge that waits for the budget, if it is still wanted."""
+        if not self._hedge_parked:
+            return ()
+        if any(run.seat.suspect for run in self._running):
+            return self._hedge(now)
+        self._hedge_parked = False
         self._schedule(now)
         return ()
 
