@@ -112,8 +112,12 @@ class Delivery:
 
     def _finish(self) -> None:
         relay = self._relay
+        told_error = relay is not None and relay.told_error
+        if told_error:
+            self._attempt.backend.counters.failed("error_event", evidence=True)
+            self._context.alarm()
         self._attempt.leave()
-        self._call.end(self._status, usage=None if relay is None else relay.usage())
+        self._call.end(self._status, ended="error_event" if told_error else None, usage=self.usage())
         self._client.call_over(keep_alive=True)
 
     def _broken_off(self, error: ApiError, ended: str) -> None:

@@ -52,9 +52,9 @@ def request_prefix(endpoint: EndpointSetup, target: bytes) -> bytes:
 
 
 def connection_named(value: bytes) -> frozenset[bytes]:
-    """The headers that a ``Connection`` header makes hop-by-hop, beside those that always are."""
+    """The options of a ``Connection`` header: ``close`` and the names of headers that it makes hop-by-hop."""
     named = {token.strip().lower() for token in value.split(b",")}
-    return frozenset(named - {b"", b"close", b"keep-alive", b"upgrade"})
+    return frozenset(named - {b"", b"keep-alive", b"upgrade"})
 
 
 def answer(

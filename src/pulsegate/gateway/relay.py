@@ -12,6 +12,7 @@ from pulsegate.gateway.framing import ALIGNED, EVENT_ENDS, LAST_CHUNK, chunk, ev
 from pulsegate.gateway.usage import Usage, is_usage_only, usage_in_events
 
 _USAGE = b'"usage"'
+_ERROR = b'{"error"'
 _NO_CHOICES = (b'"choices":[]', b'"choices": []')
 _ENDED = (b"[DONE]", b'"finish_reason":"', b'"finish_reason": "', b"response.completed", b"response.incomplete")
 
@@ -30,6 +31,7 @@ class Relay:
     Attributes:
         token_at: when the latest token went by; comments do not count.
         events: how many events with data went by.
+        told_error: an error event of the endpoint's own went by.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class Relay:
         "_verbatim",
         "events",
         "token_at",
+        "told_error",
     )
 
     def __init__(
@@ -81,6 +84,7 @@ class Relay:
         self._last_payload = b""
         self.token_at = now
         self.events = 0
+        self.told_error = False
 
     def begin(self, payload: list[bytes], last_read: bytes, now: float, *, complete: bool) -> None:
         """What was held back goes out; ``last_read`` is the read that opened the gate."""
@@ -93,6 +97,8 @@ class Relay:
         ``complete``: the answer ends with it.
         """
         if self._verbatim and self._aligned and self._closed_by(data, pieces, complete=complete):
+            if _ERROR in data:
+                self.told_error = True
             if _USAGE not in data:
                 self._outlet.write(data)
                 self._count(data.count(b"data:"), now)
@@ -118,6 +124,8 @@ class Relay:
         if out:
             self._last_payload = out
             self._count(out.count(b"data:"), now)
+            if _ERROR in out and self._events_only:
+                self.told_error = True
             if _USAGE in out:
                 self._usage_payload = out
                 if self._hide_usage:

@@ -97,7 +97,7 @@ def read_head(raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | No
         return head
     head.method = parser.get_method()
     head.http10 = version == "1.0"
-    head.keep_alive = parser.should_keep_alive() and not head.http10
+    head.keep_alive = not head.http10
     lines = raw[:-4].split(CRLF)
     head.target = lines[0].split(b" ", 1)[1].rpartition(b" ")[0].strip(b" ")
     if not head.target.startswith(b"/"):
@@ -121,6 +121,8 @@ def _read_fields(
             forward.append(line)
     if connection := seen.get(b"connection"):
         named = connection_named(b",".join(connection))
+        if b"close" in named:  # llhttp forgets it as soon as a request without a body is read
+            head.keep_alive = False
         if named:
             forward = [line for line in forward if line.partition(b":")[0].lower() not in named]
     head.forward = CRLF.join([*forward, b""])

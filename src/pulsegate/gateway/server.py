@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.ports import Clock
+from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.access import AccessLog, open_log
@@ -206,6 +207,11 @@ class Gateway:
             if context.parked and context.parked[-1] is call:
                 context.parked.rotate(1)  # it got nothing and comes first again
                 return
+
+    def figures(self) -> WorkerFigures:
+        """All counters as they are now."""
+        budget = self._context.budget
+        return self._context.counters.figures(in_flight=budget.in_flight, retries_under_way=budget.used)
 
     @property
     def idle(self) -> bool:

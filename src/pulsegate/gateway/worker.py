@@ -1,0 +1,145 @@
+"""One worker process: serves what the control process sets up, follows its snapshots, reports what it saw.
+
+When the control process is gone the worker goes on serving by its last snapshot (fail static) until it is told to end.
+"""
+
+import asyncio
+import contextlib
+import gc
+import resource
+import signal
+import socket
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+import uvloop
+
+from pulsegate.control.line import Line
+from pulsegate.control.link import (
+    DrainNow,
+    Figures,
+    LinkError,
+    Message,
+    NewSetup,
+    NewSnapshot,
+    Ready,
+    Refused,
+    Traffic,
+)
+from pulsegate.core.events import TrafficSeen
+from pulsegate.core.figures import WorkerFigures
+from pulsegate.core.snapshot import Snapshot
+from pulsegate.gateway.server import Gateway
+from pulsegate.gateway.setup import Setup
+
+GC_THRESHOLD = 50_000  # objects: requests make hardly any cycles, so the collector may look seldom
+EXIT_REFUSED = 3  # the first setup cannot be served
+
+
+def main(listener_fd: int, line_fd: int) -> int:
+    """Run until told to drain, or until SIGTERM. Returns the exit status."""
+    listener = socket.socket(fileno=listener_fd)
+    line_socket = socket.socket(fileno=line_fd)
+    for sock in (listener, line_socket):
+        sock.setblocking(False)  # noqa: FBT003 - the socket API
+    _allow_files()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(Worker(listener).run(line_socket))
+
+
+class Worker:
+    """Between the line to the control process and the gateway. Is the gateway's ``Sink``."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._line = Line(heard=self._heard, lost=self._alone)
+        self._gateway: Gateway | None = None
+        self._snapshot: Snapshot | None = None
+        self._first_setup: asyncio.Future[Setup] | None = None
+        self._end: asyncio.Future[float | None] | None = None
+
+    async def run(self, line_socket: socket.socket) -> int:
+        """Serve; returns the exit status."""
+        loop = asyncio.get_running_loop()
+        first_setup = self._first_setup = loop.create_future()
+        end = self._end = loop.create_future()
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # decided by the control process
+        loop.add_signal_handler(signal.SIGTERM, self._drain, None)
+        await loop.create_connection(lambda: self._line, sock=line_socket)
+        await asyncio.wait([first_setup, end], return_when=asyncio.FIRST_COMPLETED)
+        if not first_setup.done():
+            return 0
+        setup = first_setup.result()
+        try:
+            gateway = Gateway(setup, self._snapshot, self)
+        except ValueError as exc:
+            self._line.say(Refused(str(exc)))
+            return EXIT_REFUSED
+        async with gateway.open(self._listener):
+            self._gateway = gateway
+            if self._snapshot is not None:
+                gateway.follow(self._snapshot)
+            _calm_collector()
+            self._line.say(Ready())
+            timeout_s = await end
+            await gateway.drain(setup.drain_timeout_s if timeout_s is None else timeout_s)
+        self._line.close()
+        return 0
+
+    def traffic(self, seen: Sequence[TrafficSeen]) -> None:
+        """Sink: to the control process."""
+        self._line.say(Traffic(list(seen)))
+
+    def figures(self, figures: WorkerFigures) -> None:
+        """Sink: to the control process."""
+        self._line.say(Figures(figures))
+
+    def _heard(self, message: Message) -> None:
+        match message:
+            case NewSetup():
+                self._set_up(message.setup)
+            case NewSnapshot():
+                self._snapshot = message.snapshot
+                if self._gateway is not None:
+                    self._gateway.follow(message.snapshot)
+            case DrainNow():
+                self._drain(message.timeout_s)
+            case Ready() | Refused() | Traffic() | Figures():
+                raise LinkError(f"the control process sent {type(message).__name__}")
+            case _:
+                assert_never(message)
+
+    def _set_up(self, encoded: bytes) -> None:
+        setup = msgspec.msgpack.decode(encoded, type=Setup)
+        if self._gateway is not None:
+            try:
+                self._gateway.reconfigure(setup)
+            except ValueError as exc:
+                self._line.say(Refused(str(exc)))
+            else:
+                self._line.say(Ready())
+        elif self._first_setup is not None and not self._first_setup.done():
+            self._first_setup.set_result(setup)
+
+    def _drain(self, timeout_s: float | None) -> None:
+        if self._end is not None and not self._end.done():
+            self._end.set_result(timeout_s)
+
+    def _alone(self) -> None:
+        """The control process is gone. Before the first setup there is nothing to serve; later the show goes on."""
+        if self._gateway is None:
+            self._drain(0.0)
+
+
+def _calm_collector() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 20, 100)
+
+
+def _allow_files() -> None:
+    """As many open files as the machine lets us have: each request holds two."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
