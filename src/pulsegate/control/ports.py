@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Effect
+from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.probe import Counters, ProbeAsk, ProbeResult
 from pulsegate.core.snapshot import Snapshot
@@ -107,4 +108,28 @@ class CrashObserver(Protocol):
 
     def crashed(self, what: str, exc: BaseException) -> None:
         """``what`` failed in a way that nobody foresaw; write down the stack."""
+        ...
+
+
+class WorkforceObserver(Protocol):
+    """Is told of the data plane's processes. Must be quick and must not raise."""
+
+    def worker_ready(self, number: int) -> None:
+        """This worker serves by its latest setup."""
+        ...
+
+    def worker_refused(self, number: int, problem: str) -> None:
+        """This worker cannot serve by the setup that it was sent."""
+        ...
+
+    def worker_died(self, number: int, status: int, lived_s: float) -> None:
+        """This worker ended without being asked to (negative status: by that signal) and will be started again."""
+        ...
+
+    def worker_gone(self, number: int) -> None:
+        """This worker's process is over, asked for or not: its running totals begin anew."""
+        ...
+
+    def worker_counted(self, number: int, figures: WorkerFigures) -> None:
+        """All counters of this worker."""
         ...

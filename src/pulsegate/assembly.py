@@ -1,0 +1,72 @@
+"""From a configuration to what the data plane's workers need: the one place that knows both."""
+
+import msgspec
+
+from pulsegate.config import Config
+from pulsegate.config.models import ModelSection
+from pulsegate.core.fleet import EndpointSpec, PoolSpec
+from pulsegate.engines.target import parse_target
+from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup, RouteSetup, ServerTls, Setup
+
+RANK_HEADER = "X-data-parallel-rank"  # vLLM: pins a request to one rank of a data-parallel server
+
+
+def encoded_setup(config: Config, *, access_log: str | None, created: int) -> bytes:
+    """The worker's setup as it travels. ``created`` is what ``/v1/models`` says, in seconds since the epoch.
+
+    Raises:
+        ValueError: an endpoint's address cannot be used; the message names it and the fix.
+    """
+    return msgspec.msgpack.encode(setup_of(config, access_log=access_log, created=created))
+
+
+def setup_of(config: Config, *, access_log: str | None, created: int) -> Setup:
+    """All that a worker needs to know of a configuration.
+
+    Raises:
+        ValueError: an endpoint's address cannot be used; the message names it and the fix.
+    """
+    gateway, fleet = config.gateway, config.fleet()
+    models = {model.name: model for model in config.models}
+    tls = gateway.tls
+    return Setup(
+        pools=tuple(_pool(pool, models[pool.name], config) for pool in fleet.pools),
+        routes=tuple(RouteSetup(name=route.name, tiers=route.tiers, created=created) for route in fleet.routes),
+        limits=Limits(
+            body_bytes=gateway.max_body_bytes,
+            header_timeout_s=gateway.header_timeout_s,
+            body_timeout_s=gateway.body_timeout_s,
+        ),
+        tls=None if tls is None else ServerTls(cert_file=str(tls.cert_file), key_file=str(tls.key_file)),
+        keys_file=None if gateway.keys_file is None else str(gateway.keys_file),
+        response_headers=gateway.expose_headers,
+        affinity_header=gateway.affinity_header,
+        access_log=access_log,
+        drain_timeout_s=gateway.drain_timeout_s,
+    )
+
+
+def _pool(pool: PoolSpec, model: ModelSection, config: Config) -> PoolSetup:
+    return PoolSetup(
+        name=pool.name,
+        endpoints=tuple(_endpoint(spec) for spec in pool.endpoints),
+        ttft_deadline_s=model.ttft_deadline_s or config.gateway.ttft_deadline_s,
+        itl_deadline_s=config.gateway.itl_deadline_s,
+    )
+
+
+def _endpoint(spec: EndpointSpec) -> EndpointSetup:
+    target = parse_target(spec)
+    rank = () if spec.dp_rank is None else ((RANK_HEADER, str(spec.dp_rank)),)
+    return EndpointSetup(
+        id=spec.id,
+        host=target.host,
+        port=target.port,
+        unix_path=target.unix_path,
+        tls=target.tls,
+        base_path=target.base_path,
+        host_header=target.host_header,
+        headers=target.headers + rank,
+        model=spec.model,
+        max_inflight=spec.max_inflight,
+    )

@@ -1,0 +1,110 @@
+"""What control process and workers say to each other, and how it is framed on a stream socket.
+
+Sans-IO: :func:`frame` makes bytes, a :class:`FrameReader` makes messages of them. A frame is a length (4 bytes, big
+endian) and a msgpack document with a tag. Both ends are of one version: the control process starts its workers itself.
+"""
+
+import msgspec
+
+from pulsegate.core.events import TrafficSeen
+from pulsegate.core.figures import WorkerFigures
+from pulsegate.core.snapshot import Snapshot
+
+MAX_FRAME_BYTES = 64 * 2**20
+_LENGTH_BYTES = 4
+
+
+class NewSetup(msgspec.Struct, frozen=True, tag="setup"):
+    """What to serve. ``setup`` is the data plane's own encoding: it holds secrets, so it is never logged."""
+
+    setup: bytes
+
+    def __repr__(self) -> str:
+        return f"NewSetup({len(self.setup)} bytes)"
+
+
+class NewSnapshot(msgspec.Struct, frozen=True, tag="snapshot"):
+    """Route by this from now on."""
+
+    snapshot: Snapshot
+
+
+class DrainNow(msgspec.Struct, frozen=True, tag="drain"):
+    """Accept no more, finish what is under way within ``timeout_s``, then end."""
+
+    timeout_s: float
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The worker serves, by its latest setup."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The worker cannot serve by the setup that it was sent; ``problem`` is for the operator."""
+
+    problem: str
+
+
+class Traffic(msgspec.Struct, frozen=True, tag="traffic"):
+    """What users' requests met at endpoints."""
+
+    seen: list[TrafficSeen]
+
+
+class Figures(msgspec.Struct, frozen=True, tag="figures"):
+    """All counters of the worker, as running totals."""
+
+    figures: WorkerFigures
+
+
+ToWorker = NewSetup | NewSnapshot | DrainNow
+FromWorker = Ready | Refused | Traffic | Figures
+Message = ToWorker | FromWorker
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Message)
+
+
+class LinkError(Exception):
+    """The other end sent what is no message: a bug of ours, since both ends are of one version."""
+
+
+def frame(message: Message) -> bytes:
+    """One message as bytes."""
+    body = _ENCODER.encode(message)
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+class FrameReader:
+    """Makes messages of what arrives, however it is cut."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that are complete now.
+
+        Raises:
+            LinkError: not a message, or longer than 64 MiB.
+        """
+        self._buffer += data
+        messages: list[Message] = []
+        start = 0
+        while len(self._buffer) - start >= _LENGTH_BYTES:
+            body_at = start + _LENGTH_BYTES
+            length = int.from_bytes(self._buffer[start:body_at], "big")
+            if length > MAX_FRAME_BYTES:
+                raise LinkError(f"a frame of {length} bytes")
+            if len(self._buffer) - body_at < length:
+                break
+            messages.append(_decoded(bytes(self._buffer[body_at : body_at + length])))
+            start = body_at + length
+        del self._buffer[:start]
+        return messages
+
+
+def _decoded(body: bytes) -> Message:
+    try:
+        return _DECODER.decode(body)
+    except msgspec.DecodeError as exc:
+        raise LinkError(str(exc)) from exc

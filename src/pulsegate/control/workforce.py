@@ -1,0 +1,171 @@
+"""Keeps the workers of the data plane alive, tells them what to serve, and hears what they saw.
+
+Each worker is a process of its own with one end of a socket pair; all accept on the same listening socket, which stays
+with the control process, so that a worker that dies loses no connection but its own. A worker that dies is started
+again, at once the first time, then ever more slowly.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from pulsegate.control.line import Line
+from pulsegate.control.link import (
+    DrainNow,
+    Figures,
+    LinkError,
+    Message,
+    NewSetup,
+    NewSnapshot,
+    Ready,
+    Refused,
+    Traffic,
+)
+from pulsegate.control.ports import Clock, WorkforceObserver
+from pulsegate.core.events import Event
+from pulsegate.core.snapshot import Snapshot
+
+FIRST_DELAY_S = 0.1
+LAST_DELAY_S = 5.0
+PROVEN_AFTER_S = 10.0  # a worker that lived so long was a good one: its successor starts at once
+END_GRACE_S = 3.0  # beyond the drain timeout, before a worker is killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hiring:
+    """How to start a worker: ``command`` is followed by the numbers of the listening and of the line's descriptor."""
+
+    command: Sequence[str]
+    listener: socket.socket
+    count: int
+    drain_timeout_s: float
+
+
+class Workforce:
+    """A ``Publisher`` that hands the latest snapshot to every worker.
+
+    Args:
+        hiring: what to start, and how many.
+        setup: the data plane's encoding of what to serve.
+        tell: takes the evidence of users' requests.
+        observer: is told of workers that come, go and complain, and of their figures.
+    """
+
+    def __init__(
+        self, hiring: Hiring, setup: bytes, *, tell: Callable[[Event], None], observer: WorkforceObserver, clock: Clock
+    ) -> None:
+        self._hiring = hiring
+        self._setup = setup
+        self._tell = tell
+        self._observer = observer
+        self._clock = clock
+        self._lines: dict[int, Line] = {}
+        self._snapshot: Snapshot | None = None
+        self._ready = asyncio.Event()
+        self._ending = False
+
+    async def run(self) -> None:
+        """Keep ``count`` workers alive until ``drain`` was called and they have ended. Cancelled: kills them."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._hiring.count):
+                group.create_task(self._keep(number))
+
+    async def ready(self) -> None:
+        """Returns as soon as one worker serves."""
+        await self._ready.wait()
+
+    def offer(self, snapshot: Snapshot) -> None:
+        """Hand over the latest routing table."""
+        self._snapshot = snapshot
+        for line in self._lines.values():
+            line.offer(snapshot)
+
+    def reconfigure(self, setup: bytes) -> None:
+        """Serve this from now on."""
+        self._setup = setup
+        for line in self._lines.values():
+            line.say(NewSetup(setup))
+
+    def drain(self) -> None:
+        """Let every worker finish what it has and end; ``run`` returns then."""
+        self._ending = True
+        for line in self._lines.values():
+            line.say(DrainNow(self._hiring.drain_timeout_s))
+
+    async def _keep(self, number: int) -> None:
+        delay_s = 0.0
+        while not self._ending:
+            if delay_s > 0.0:
+                await self._clock.sleep(delay_s)
+                if self._ending:
+                    return
+            began = self._clock.now()
+            status = await self._employ(number)
+            if self._ending:
+                return
+            lived_s = self._clock.now() - began
+            delay_s = 0.0 if lived_s >= PROVEN_AFTER_S else min(max(delay_s * 2, FIRST_DELAY_S), LAST_DELAY_S)
+            self._observer.worker_died(number, status, lived_s)
+
+    async def _employ(self, number: int) -> int:
+        """One worker's life; returns its exit status (negative: the signal that ended it)."""
+        ours, theirs = socket.socketpair()
+        listener_fd = self._hiring.listener.fileno()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *self._hiring.command,
+                str(listener_fd),
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(listener_fd, theirs.fileno()),
+                start_new_session=True,  # Ctrl-C is for the control process, which then lets its workers drain
+            )
+        line = Line(heard=lambda message: self._heard(number, message), lost=lambda: None)
+        ours.setblocking(False)  # noqa: FBT003 - the socket API
+        await asyncio.get_running_loop().create_connection(lambda: line, sock=ours)
+        try:
+            self._lines[number] = line
+            line.say(NewSetup(self._setup))
+            if self._snapshot is not None:
+                line.say(NewSnapshot(self._snapshot))
+            if self._ending:
+                line.say(DrainNow(self._hiring.drain_timeout_s))
+            return await self._outlast(process)
+        finally:
+            self._lines.pop(number, None)
+            line.close()
+            self._observer.worker_gone(number)
+
+    async def _outlast(self, process: asyncio.subprocess.Process) -> int:
+        """Wait for the worker's end; after a cancellation it is killed, so that none outlives us by our own doing."""
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            _kill(process)
+            await process.wait()
+            raise
+
+    def _heard(self, number: int, message: Message) -> None:
+        match message:
+            case Ready():
+                self._ready.set()
+                self._observer.worker_ready(number)
+            case Refused():
+                self._observer.worker_refused(number, message.problem)
+            case Traffic():
+                for seen in message.seen:
+                    self._tell(seen)
+            case Figures():
+                self._observer.worker_counted(number, message.figures)
+            case NewSetup() | NewSnapshot() | DrainNow():
+                raise LinkError(f"a worker sent {type(message).__name__}")
+            case _:
+                assert_never(message)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        os.kill(process.pid, 9)
