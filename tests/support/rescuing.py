@@ -26,6 +26,13 @@ def first() -> float:
     return 0.0
 
 
+def used_up() -> RetryBudget:
+    """A budget without any room, whose room can be made with ``give``."""
+    budget = RetryBudget(percent=0, floor=1)
+    assert budget.take()
+    return budget
+
+
 class Request:
     """One request. Its methods return what the machine wants done, as words: ``start 1 b``, ``cancel 0``, ``504 ...``.
 
