@@ -189,7 +189,8 @@ class DataPlane(RuleBasedStateMachine):
                     self.refused(client, action)
                     self.end(client)
                 case Park():
-                    assert not client.under_way
+                    assert client.rescue.parked
+                    assert len(client.under_way) <= client.policy.hedge, "a hedge waits beside the one attempt"
                     assert client not in self.parked
                     self.parked.append(client)
                 case _:
@@ -245,6 +246,10 @@ class DataPlane(RuleBasedStateMachine):
         for client in getattr(self, "live", []):
             assert client.rescue.due_at <= client.ends_at, "somebody looks after it in time"
             assert client.under_way or client.rescue.due_at <= self.now + 0.25
+
+    @invariant()
+    def who_waits_for_the_budget_is_told_when_it_has_room(self):
+        assert all(client in self.parked for client in getattr(self, "live", []) if client.rescue.parked)
 
     @invariant()
     def answered_once_at_most(self):

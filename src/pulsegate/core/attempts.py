@@ -78,9 +78,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Wait: nothing is under way and the budget is used up. Call ``budget_freed`` once, when it may have room.
+    """The budget is used up: call ``budget_freed`` once, when it may have room.
 
-    If it has none then, that call returns ``Park`` again.
+    If it has none then, that call returns ``Park`` again. Until then nothing is under way, or only the attempt that is
+    to be hedged.
     """
 
 

@@ -17,10 +17,11 @@ What is booked on the retry budget: hedges, and replays of what reached an engin
 load: a replay after ``FailureKind.CONNECT`` or ``LOCAL`` (nothing reached an engine) and a replay away from an ejected
 endpoint (its work is cancelled, load moves). A booking ends with the attempt's first token or its end. Over the budget
 nothing fails: a replay with no other attempt under way parks (``Park``) until ``budget_freed`` or the request's
-deadline; a hedge parks silently the same way.
+deadline; a hedge parks the same way, while the first attempt goes on.
 
 Where a replay goes: to an endpoint that this request has not tried, free of suspicion if its pool has one. Rather than
-failing, a NORMAL request takes a place that is kept for LOW ones, and waits for a place where all are taken.
+failing, a NORMAL request takes a place that is kept for LOW ones, and waits for a place where all are taken. A late
+attempt is moved, and a suspected one hedged, only to an endpoint of its lane that nobody suspects.
 
 An attempt that may still bring a token is given up for another attempt only, never for an error, until the total
 deadline: a full server can take long, and the prober says which one is dead.
@@ -263,7 +264,7 @@ class Rescue:
         late = [run for run in self._running if run.due_at <= now]
         if len(late) < len(self._running):
             return self._give_up(late, now)
-        seat = Refusal.TRIED if self._used_up else self._choose()
+        seat = Refusal.TRIED if self._used_up else self._choose_sound()
         booked = next((run for run in late if run.booked), None)
         if isinstance(seat, Refusal) or (booked is None and not self._budget.take()):
             for run in late:
@@ -294,7 +295,7 @@ class Rescue:
             return (self._start(seat, now, booked=True),)
         self._hedge_parked = seat is not None
         self._schedule(now)
-        return ()
+        return self._park() if self._hedge_parked else ()
 
     def _parked_hedge(self, now: float) -> tuple[Action, ...]:
         """Start the hedge that waits for the budget, if it is still wanted."""
@@ -315,18 +316,24 @@ class Rescue:
         return CONNECTS_PER_ATTEMPT * reached + self._unreached >= CONNECTS_PER_ATTEMPT * self._policy.max_attempts
 
     def _choose(self) -> Seat | Refusal:
+        """For a request that nobody has: the best that there is."""
         seat = self._pick(self._lane, self._tried)
         if isinstance(seat, Refusal):
             return seat if self._lane is Lane.LOW else self._pick(Lane.LOW, self._tried)
         if seat.suspect:
-            sound = self._pick(self._lane, (*self._tried, *self._suspects()))
+            sound = self._choose_sound()
             if not isinstance(sound, Refusal) and sound.pool == seat.pool:
                 return sound
         return seat
 
+    def _choose_sound(self) -> Seat | Refusal:
+        """For a request that somebody has: one free of suspicion, or none."""
+        suspects = [seat for tier in self._plan().tiers for seat in tier.low if seat.suspect]
+        return self._pick(self._lane, (*self._tried, *suspects))
+
     def _sound_peer(self, waiting: Seat) -> Seat | None:
         """Another seat without suspicion, in the same pool or in one that comes before it."""
-        seat = self._pick(self._lane, (*self._tried, *self._suspects()))
+        seat = self._choose_sound()
         if isinstance(seat, Refusal):
             return None
         pools = [tier.pool for tier in self._plan().tiers]
@@ -335,9 +342,6 @@ class Rescue:
 
     def _pick(self, lane: Lane, excluded: Collection[Seat]) -> Seat | Refusal:
         return pick(self._plan(), lane, self._random, excluded, self._affinity)
-
-    def _suspects(self) -> list[Seat]:
-        return [seat for tier in self._plan().tiers for seat in tier.low if seat.suspect]
 
     # how it ends
 

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from pulsegate.core.rescue import FailureKind
 from pulsegate.core.retry_budget import RetryBudget
 from support.rescuing import POLICY, Request, used_up
@@ -24,6 +26,15 @@ class TestDeadlines:
         assert request.due_in == 11
         room["b"].limit = None
         assert request.at(11).deadline() == ["cancel 0", "start 1 b"]
+
+    @pytest.mark.parametrize("changes", [{"suspect": True}, {"low_only": True, "weight": 30}])
+    def test_it_is_not_moved_to_a_worse_place(self, changes):
+        request = Request(Room({"main": ["a", "b"]}))
+        request.begin()
+        request.room.change("b", **changes)
+        assert request.at(10).deadline() == []
+        assert request.at(11).deadline() == []
+        assert request.answered(0) == ["relay 0 a"]
 
     def test_it_is_left_alone_when_the_budget_has_no_room(self):
         budget = used_up()
@@ -193,16 +204,16 @@ class TestSuspicion:
         request.begin()
         assert request.suspect("a") == []
 
-    def test_waits_silently_for_the_budget(self):
+    def test_waits_for_the_budget(self):
         budget = used_up()
         request = Request(Room({"main": ["a", "b"]}), budget=budget)
         request.begin()
-        assert request.at(2).suspect("a") == []
+        assert request.at(2).suspect("a") == ["park"]
         assert request.machine.parked
         assert request.due_in == 2.25
         assert request.at(2.25).deadline() == []
         assert request.due_in == 2.5
-        assert request.budget_freed() == []
+        assert request.budget_freed() == ["park"]
         budget.give()
         assert request.budget_freed() == ["start 1 b"]
         assert not request.machine.parked
