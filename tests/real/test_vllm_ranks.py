@@ -20,7 +20,7 @@ PATIENT_TIMEOUT_S = 2.5  # longer than the second between two comments
 
 @pytest.fixture(scope="module")
 def server(vllm_installed):
-    server = VllmServer("--data-parallel-size", "2", "--sse-keep-alive-interval", "1")
+    server = VllmServer("--data-parallel-size", "2", "--api-server-count", "1", "--sse-keep-alive-interval", "1")
     try:
         server.wait_ready()
         yield server

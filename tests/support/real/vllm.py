@@ -19,7 +19,7 @@ VENV = ROOT / "build" / "vllm"
 MODEL_DIR = ROOT / "build" / "tiny-llama"
 MODEL = "tiny"
 SLOTS = 16
-_START_TIMEOUT_S = 240.0
+_START_TIMEOUT_S = 400.0
 
 
 def make_model() -> None:
