@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pulsegate.control.ports import Cancellable, Clock, Timers
 
 BEAT_S = 0.02
-NOTABLE_S = 0.005  # smaller stalls are ordinary scheduling and are not kept
+NOTABLE_S = BEAT_S  # smaller stalls are ordinary scheduling and are not kept
 KEEP_S = 120.0  # longer than any probe lives
 
 

@@ -4,27 +4,14 @@ Labels are bounded: pools, kinds, outcomes, states and reasons. What is per endp
 scrape time (see ``endpoint_series.py``) and vanishes with the endpoint.
 """
 
-from dataclasses import dataclass
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Alerted, AlertKind, Effect, SnapshotChanged, Transitioned
 from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.ids import PoolName
-from pulsegate.core.outcome import OutcomeKind
-from pulsegate.core.probe import Counters, ProbeKind
-
-TTFT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 1.5, 3.0, 5.0)
-LATENESS_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-
-
-@dataclass(slots=True)
-class _PoolSeries:
-    """The series of one pool that are touched at every probe, looked up once."""
-
-    ttft: Histogram
-    outcomes: dict[tuple[ProbeKind, OutcomeKind], Counter]
+from pulsegate.core.probe import Counters
+from pulsegate.export.probe_series import ProbeSeries
 
 
 class Metrics:
@@ -39,25 +26,8 @@ class Metrics:
             ["pool", "state", "reason"],
             registry=registry,
         )
-        self._probes = Counter(
-            "pulsegate_probes",
-            "Probes that ended, by what they amounted to.",
-            ["pool", "kind", "outcome"],
-            registry=registry,
-        )
-        self._ttft = Histogram(
-            "pulsegate_probe_ttft_seconds",
-            "Time to the first token of micro-probes that got one.",
-            ["pool"],
-            buckets=TTFT_BUCKETS_S,
-            registry=registry,
-        )
-        self._lateness = Histogram(
-            "pulsegate_probe_lateness_seconds",
-            "How much later than scheduled probes began.",
-            buckets=LATENESS_BUCKETS_S,
-            registry=registry,
-        )
+        self._probes = ProbeSeries()
+        registry.register(self._probes)
         self._reads = Counter(
             "pulsegate_counters_reads",
             "Readings of late engines' own counters, by whether they answered.",
@@ -82,7 +52,7 @@ class Metrics:
             "Version of the routing table; grows with each change that others can see.",
             registry=registry,
         )
-        self._hot: dict[PoolName, _PoolSeries] = {}
+        self._pools: set[PoolName] = set()
 
     def note_prober(self, *, lag_s: float, snapshot_version: int) -> None:
         """How well the prober itself is, just before a scrape."""
@@ -108,29 +78,17 @@ class Metrics:
     def watching(self, fleet: Fleet) -> None:
         """Open the series of new pools, at zero, and remove those of pools that are gone."""
         pools = {pool.name for pool in fleet.pools}
-        for gone in self._hot.keys() - pools:
-            del self._hot[gone]
+        for gone in self._pools - pools:
             self._forget(gone)
-        for new in pools - self._hot.keys():
-            self._hot[new] = _PoolSeries(ttft=self._ttft.labels(new), outcomes={})
+        for new in pools - self._pools:
             self._detected.labels(new)
             self._enforced.labels(new)
+        self._pools = pools
+        self._probes.watch(pools)
 
     def probed(self, report: ProbeReport) -> None:
         """Count one probe."""
-        result = report.result
-        series = self._hot[report.spec.pool]
-        if report.outcome is not None:
-            key = (result.kind, report.outcome)
-            counter = series.outcomes.get(key)
-            if counter is None:
-                counter = self._probes.labels(report.spec.pool, result.kind.value, report.outcome.value)
-                series.outcomes[key] = counter
-            counter.inc()
-        ttft_s = result.phases.first_token_s
-        if ttft_s is not None and result.kind is ProbeKind.MICRO:
-            series.ttft.observe(ttft_s)
-        self._lateness.observe(report.late_s)
+        self._probes.add(report)
 
     def counted(self, spec: EndpointSpec, counters: Counters | None) -> None:
         """Count one reading of counters."""
@@ -146,5 +104,5 @@ class Metrics:
             self._enforced.labels(effect.pool).inc()
 
     def _forget(self, pool: PoolName) -> None:
-        for metric in (self._transitions, self._probes, self._ttft, self._reads, self._detected, self._enforced):
+        for metric in (self._transitions, self._reads, self._detected, self._enforced):
             metric.remove_by_labels({"pool": pool})
