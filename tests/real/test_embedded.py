@@ -1,7 +1,5 @@
 """The engines that we start ourselves: what a freeze does to them, and what is left when they are gone."""
 
-import os
-import select
 import signal
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from pulsegate.embedded.child import ChildError
 from pulsegate.embedded.engine import MODEL, LlamaEngine
 from pulsegate.embedded.freeze import FreezeError, FrozenThread
 from pulsegate.embedded.local_http import post
+from support.processes import ends_soon
 
 pytestmark = pytest.mark.llamacpp
 
@@ -76,16 +75,4 @@ def test_an_engine_ends_with_the_process_that_started_it(weights, signum):
         pid = int(parent.stdout.readline())
         parent.send_signal(signum)
         parent.wait()
-    assert gone(pid), f"engine {pid} outlived its parent"
-
-
-def gone(pid: int) -> bool:
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        ended, _, _ = select.select([process], [], [], 5.0)
-        return bool(ended)
-    finally:
-        os.close(process)
+    assert ends_soon(pid), f"engine {pid} outlived its parent"

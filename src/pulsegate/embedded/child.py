@@ -85,11 +85,14 @@ class Child:
             return None
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """End it: ask, wait ``grace_s``, then kill. Safe to call twice."""
+        """End it: ask, wait ``grace_s``, then kill; then whatever it has left behind. Safe to call twice."""
+        if self._log.closed:
+            return
         if not self.ended:
             self._process.terminate()
-            if self.wait(grace_s) is None:
-                self._process.kill()
+            self.wait(grace_s)
+        with contextlib.suppress(ProcessLookupError):  # its process group is empty
+            os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):

@@ -97,8 +97,6 @@ class VllmServer:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         self.child.stop(grace_s=10.0)
-        with suppress(ProcessLookupError):
-            os.killpg(self.child.pid, signal.SIGKILL)
 
 
 def _title(pid: int) -> str:
