@@ -64,7 +64,8 @@ class Workforce:
         self._clock = clock
         self._lines: dict[int, Line] = {}
         self._snapshot: Snapshot | None = None
-        self._ready = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._problem: str | None = None
         self._ending = False
 
     async def run(self) -> None:
@@ -74,8 +75,14 @@ class Workforce:
                 group.create_task(self._keep(number))
 
     async def ready(self) -> None:
-        """Returns as soon as one worker serves."""
-        await self._ready.wait()
+        """Returns as soon as one worker serves.
+
+        Raises:
+            ValueError: the first setup cannot be served; the message says why.
+        """
+        await self._settled.wait()
+        if self._problem is not None:
+            raise ValueError(self._problem)
 
     def offer(self, snapshot: Snapshot) -> None:
         """Hand over the latest routing table."""
@@ -125,7 +132,7 @@ class Workforce:
             )
         line = Line(heard=lambda message: self._heard(number, message), lost=lambda: None)
         ours.setblocking(False)  # noqa: FBT003 - the socket API
-        await asyncio.get_running_loop().create_connection(lambda: line, sock=ours)
+        await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=ours)
         try:
             self._lines[number] = line
             line.say(NewSetup(self._setup))
@@ -151,9 +158,12 @@ class Workforce:
     def _heard(self, number: int, message: Message) -> None:
         match message:
             case Ready():
-                self._ready.set()
+                self._settled.set()
                 self._observer.worker_ready(number)
             case Refused():
+                if not self._settled.is_set():
+                    self._problem = message.problem
+                    self._settled.set()
                 self._observer.worker_refused(number, message.problem)
             case Traffic():
                 for seen in message.seen:

@@ -66,7 +66,7 @@ class Worker:
         end = self._end = loop.create_future()
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # decided by the control process
         loop.add_signal_handler(signal.SIGTERM, self._drain, None)
-        await loop.create_connection(lambda: self._line, sock=line_socket)
+        await loop.create_unix_connection(lambda: self._line, sock=line_socket)
         await asyncio.wait([first_setup, end], return_when=asyncio.FIRST_COMPLETED)
         if not first_setup.done():
             return 0
