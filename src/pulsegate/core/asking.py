@@ -1,5 +1,6 @@
 """What the next probe of an endpoint asks, and by when it must be answered."""
 
+from pulsegate.core.canary import Canary
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import PoolName, PromptId
 from pulsegate.core.meaning import Past
@@ -28,6 +29,7 @@ class Conversation:
         self._micro: tuple[Prompt, ...] = MICRO
         self._nonce: tuple[tuple[int, int], str] = ((-1, -1), "")
         self.peers = Peers()
+        self.canary = Canary()
         self.past = Past()
 
     def prompt(self, kind: ProbeKind, turn: tuple[int, int]) -> Prompt:

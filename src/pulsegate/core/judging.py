@@ -98,7 +98,7 @@ class Judge:
         watched = scene.watched
         outcome = classify(result, watched.policy, watched.limits, claim.due.ask.deadline_s)
         if outcome.kind is OutcomeKind.TOKEN:
-            wrong = complaint(result, scene.pool.conversation.past, watched.policy.expect)
+            wrong = _wrong(scene, claim, result)
             if wrong is not None:
                 outcome = Outcome(OutcomeKind.WRONG, Reason.WRONG_OUTPUT, wrong, outcome.ttft_s)
         watched.note(ProbeNote(scene.at, result, outcome))
@@ -167,6 +167,15 @@ class Judge:
         if watched.startup_by is not None and at >= watched.startup_by:
             watched.startup_by = None
             signal(scene, Signal.EXPIRED, Reason.STARTUP_DEADLINE, f"last: {_last_detail(watched)}")
+
+
+def _wrong(scene: Scene, claim: Claim, result: ProbeResult) -> str | None:
+    """What is wrong with an answer, as far as can be told without its turn's other answers."""
+    watched, conversation = scene.watched, scene.pool.conversation
+    wrong = complaint(result, conversation.past, watched.policy.expect, claim.prompt)
+    if wrong is None and result.kind is ProbeKind.DEEP:
+        wrong = conversation.canary.complaint(watched.id, claim.prompt, result)
+    return wrong
 
 
 def _last_detail(watched: Watched) -> str:
@@ -305,6 +314,7 @@ def _begin_life(scene: Scene) -> None:
     watched.failed_kind = None
     watched.startup_by = watched.verdict_by = None
     scene.pool.conversation.peers.forget(watched.id)
+    scene.pool.conversation.canary.forget(watched.id)
     scene.pool.touch(watched)
 
 

@@ -26,8 +26,11 @@ class Past:
     varied: bool = False
 
 
-def complaint(result: ProbeResult, past: Past, expect: str | None) -> str | None:
-    """What is wrong with the answer, in a few words; None if nothing is. ``expect``: what a right one matches."""
+def complaint(result: ProbeResult, past: Past, expect: str | None, prompt: Prompt | None = None) -> str | None:
+    """What is wrong with the answer, in a few words; None if nothing is. ``expect``: what a right one matches.
+
+    ``prompt`` is what was asked: a series in a circle is a repetition, and rightly so.
+    """
     text = result.text
     bare = text.strip()
     if not bare:
@@ -40,7 +43,8 @@ def complaint(result: ProbeResult, past: Past, expect: str | None) -> str | None
     if expect is not None and re.search(expect, text) is None:
         return f"{bare[:20]!r} does not match the expected pattern"
     if result.kind is ProbeKind.DEEP and (past.competent or past.varied) and is_repetition(text):
-        return f"degenerate output {bare[:20]!r}"
+        goes_on = prompt is not None and is_expected(prompt, text)
+        return None if goes_on else f"degenerate output {bare[:20]!r}"
     return None
 
 
