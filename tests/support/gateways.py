@@ -189,7 +189,8 @@ class Client:
         if data:
             self._send(h11.Data(data=data))
         self._send(h11.EndOfMessage())
-        return await self.reply()
+        async with asyncio.timeout(20):
+            return await self.reply()
 
     def _send(self, event: Any) -> None:
         self.writer.write(self._http.send(event) or b"")
@@ -229,13 +230,13 @@ class Client:
 
     async def rest(self, *, patience_s: float = 2.0) -> bytes:
         async with asyncio.timeout(patience_s):
-            got = b""
+            parts: list[bytes] = []
             try:
                 while data := await self.reader.read(65536):
-                    got += data
+                    parts.append(data)
             except ConnectionError:
                 pass
-            return got
+            return b"".join(parts)
 
 
 # what an endpoint may answer
