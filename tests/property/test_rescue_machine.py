@@ -1,10 +1,11 @@
 """Many requests at once over pools that come and go: what holds whatever happens, in whatever order."""
 
 import random
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import assert_never
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,7 +15,17 @@ from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.routing import Lane, Seat
 from support.seating import Room
 
-FAILURES = st.sampled_from(sorted(set(FailureKind) - {FailureKind.EJECTED, FailureKind.DEADLINE}))
+KINDS = sorted(set(FailureKind) - {FailureKind.EJECTED, FailureKind.DEADLINE})
+FAILURES = st.sampled_from(KINDS)
+INVARIANTS = [
+    "nobody_is_forgotten",
+    "who_waits_for_the_budget_is_told_when_it_has_room",
+    "answered_once_at_most",
+    "two_attempts_at_most_and_the_second_is_a_hedge",
+    "attempts_are_limited",
+    "bookings_belong_to_extra_attempts_under_way",
+    "seats_hold_what_is_under_way",
+]
 INDEX = st.integers(0, 10**6)
 
 
@@ -39,7 +50,7 @@ class DataPlane(RuleBasedStateMachine):
     """Does what the machines say, and checks that each of it makes sense when it is said."""
 
     @initialize(
-        main=st.integers(1, 5),
+        main=st.sampled_from([1, 2, 3, 4, 5, 6]),
         spare=st.integers(0, 2),
         percent=st.sampled_from([0, 20, 100]),
         floor=st.integers(0, 3),
@@ -56,24 +67,26 @@ class DataPlane(RuleBasedStateMachine):
     # what happens
 
     @rule(
-        attempts=st.integers(1, 4),
-        hedge=st.booleans(),
+        attempts=st.sampled_from([1, 2, 3, 3, 4]),
+        hedge=st.sampled_from([True, True, False]),
         lane=st.sampled_from(Lane),
         affinity=st.none() | st.integers(0, 2**64 - 1),
         attempt_deadline_s=st.sampled_from([1.0, 5.0, 100.0]),
+        count=st.integers(1, 6),
     )
-    def request(self, attempts, hedge, lane, affinity, attempt_deadline_s):
+    def requests(self, *, attempts, hedge, lane, affinity, attempt_deadline_s, count):
         policy = RescuePolicy(
             attempt_deadline_s=attempt_deadline_s, total_deadline_s=20.0, max_attempts=attempts, hedge=hedge
         )
-        rescue = Rescue(policy, self.room.current_plan, lane, self.budget, self.chance, affinity)
-        client = Client(rescue, policy, lane, self.now + 20.0)
-        self.live.append(client)
-        self.budget.in_flight += 1
-        actions = rescue.begin(self.now)
-        assert len(actions) == 1
-        assert isinstance(actions[0], Start | Answer)
-        self.do(client, actions)
+        for _ in range(count):
+            rescue = Rescue(policy, self.room.current_plan, lane, self.budget, self.chance, affinity)
+            client = Client(rescue, policy, lane, self.now + 20.0)
+            self.live.append(client)
+            self.budget.in_flight += 1
+            actions = rescue.begin(self.now)
+            assert len(actions) == 1
+            assert isinstance(actions[0], Start | Answer)
+            self.do(client, actions)
 
     def waiting(self) -> list[tuple[Client, int]]:
         return [(client, attempt) for client in self.live for attempt in client.under_way]
@@ -106,7 +119,7 @@ class DataPlane(RuleBasedStateMachine):
         self.do(client, actions)
         self.end(client)
 
-    @rule(passed_s=st.sampled_from([0.05, 0.3, 1.0, 5.0, 20.0]))
+    @rule(passed_s=st.sampled_from([0.05, 0.3, 0.3, 1.0, 1.0, 5.0, 20.0]))
     def time_passes(self, passed_s):
         self.now += passed_s
         for client in [client for client in self.live if client.rescue.due_at <= self.now]:
@@ -141,9 +154,21 @@ class DataPlane(RuleBasedStateMachine):
     def eject(self, index):
         self.moved(*self.room.eject(self.name(index)))
 
+    @precondition(lambda self: self.waiting())
+    @rule(index=INDEX)
+    def eject_where_somebody_waits(self, index):
+        client, attempt = self.waiting()[index % len(self.waiting())]
+        self.moved(*self.room.eject(client.under_way[attempt].id))
+
     @rule(index=INDEX)
     def suspicion(self, index):
         self.moved(*self.room.change(self.name(index), suspect=True))
+
+    @precondition(lambda self: self.waiting())
+    @rule(index=INDEX)
+    def suspicion_where_somebody_waits(self, index):
+        client, attempt = self.waiting()[index % len(self.waiting())]
+        self.moved(*self.room.change(client.under_way[attempt].id, suspect=True))
 
     @rule(
         index=INDEX,
@@ -289,3 +314,61 @@ class DataPlane(RuleBasedStateMachine):
 
 TestDataPlane = DataPlane.TestCase
 TestDataPlane.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def step(plane: DataPlane, chance: random.Random) -> None:
+    """One thing that happens, with the weights of a bad day."""
+    index = chance.randrange(10**6)
+    match chance.choices(range(8), [10, 12, 5, 1, 8, 2, 3, 4])[0]:
+        case 0:
+            plane.requests(
+                attempts=3,
+                hedge=chance.random() < 0.8,
+                lane=chance.choice(list(Lane)),
+                affinity=chance.choice([None, index]),
+                attempt_deadline_s=chance.choice([2.0, 10.0]),
+                count=chance.randint(1, 4),
+            )
+        case 1 if plane.waiting():
+            plane.token(index)
+        case 2 if plane.waiting():
+            plane.failure(index, chance.choice(KINDS), chance.choice([None, 2.5]))
+        case 3 if plane.live:
+            plane.client_leaves(index)
+        case 5:
+            plane.eject(index)
+        case 6 if plane.waiting():
+            plane.suspicion_where_somebody_waits(index)
+        case 7:
+            plane.admit(
+                index,
+                weight=chance.choice([10, 30, 100]),
+                low_only=chance.random() < 0.2,
+                max_inflight=chance.choice([None, None, 4]),
+            )
+        case _:
+            plane.time_passes(chance.choice([0.05, 0.3, 1.0]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_bad_day(seed):
+    """Long and crowded, where hypothesis looks for short and odd."""
+    plane, chance = DataPlane(), random.Random(seed)
+    plane.open(main=5, spare=seed % 3, percent=20, floor=2, seed=seed)
+    seen: Counter[str] = Counter()
+    for _ in range(1_500):
+        step(plane, chance)
+        for client in plane.live:
+            seen[f"cause {client.rescue.cause}"] += 1
+            seen["hedge parked"] += bool(client.under_way and client.rescue.parked)
+            seen["replay parked"] += bool(not client.under_way and client.rescue.parked)
+            seen["waits for a place"] += bool(not client.under_way and not client.rescue.parked)
+        for name in INVARIANTS:
+            getattr(plane, name)()
+    plane.teardown()
+    assert seen["hedge parked"]
+    assert seen["replay parked"]
+    assert seen["cause suspect"]
+    assert seen["cause ejected"]
+    assert seen["cause deadline"]
+    assert seen["cause connect"]

@@ -176,7 +176,7 @@ class Rescue:
             return self._end(TIMED_OUT)
         if self._wanted is not None:
             return self._replay(self._wanted, now)
-        return self._parked_hedge(now) or self._move_late(now)
+        return self._move_late(now) or self._parked_hedge(now)
 
     def endpoint_ejected(self, seat: Seat, now: float) -> tuple[Action, ...]:
         """That endpoint was declared dead. Cancels the attempts that wait there and replays; empty if none does."""
@@ -217,8 +217,7 @@ class Rescue:
 
     def _start(self, seat: Seat, now: float, *, booked: bool = False) -> Start:
         number = self.attempts
-        due_at = now + self._policy.attempt_deadline_s
-        run = _Run(number, seat, min(due_at, self._ends_at), booked)
+        run = _Run(number, seat, now + self._policy.attempt_deadline_s, booked)
         self.attempts = number + 1
         self._running += (run,)
         self._tried += (seat,)
@@ -262,13 +261,15 @@ class Rescue:
     def _move_late(self, now: float) -> tuple[Action, ...]:
         """Give up late attempts for one that still has time, or for a new one."""
         late = [run for run in self._running if run.due_at <= now]
+        if not late:
+            return ()
         if len(late) < len(self._running):
             return self._give_up(late, now)
         seat = Refusal.TRIED if self._used_up else self._choose_sound()
         booked = next((run for run in late if run.booked), None)
         if isinstance(seat, Refusal) or (booked is None and not self._budget.take()):
             for run in late:
-                run.due_at = min(now + RECHECK_S, self._ends_at)
+                run.due_at = now + RECHECK_S
             self._schedule(now)
             return ()
         if booked is not None:
@@ -280,6 +281,7 @@ class Rescue:
     def _give_up(self, late: Sequence[_Run], now: float) -> tuple[Action, ...]:
         cancels = self._drop(late)
         self._failures += (FailureKind.DEADLINE,) * len(late)
+        self._hedge_parked = False  # what it was to help is given up
         self._schedule(now)
         return cancels
 

@@ -227,6 +227,17 @@ class TestSuspicion:
         budget.give()
         assert request.at(0.25).deadline() == ["start 1 b"]
 
+    def test_a_late_attempt_is_moved_rather_than_hedged(self):
+        budget = used_up()
+        request = Request(Room({"main": ["a", "b", "c"]}), budget=budget)
+        request.begin()
+        request.at(9.9).suspect("a")
+        budget.give()
+        assert request.at(10).deadline() == ["cancel 0", "start 1 b"]
+        assert not request.machine.parked
+        assert request.budget_freed() == []
+        assert request.due_in == 20
+
     def test_that_was_cleared_while_the_hedge_waited_needs_none(self):
         budget = used_up()
         request = Request(Room({"main": ["a", "b"]}), budget=budget)
