@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulsegate.embedded.local_http import get
+from support.processes import ends_soon
 
 pytestmark = [pytest.mark.llamacpp, pytest.mark.timeout(240)]
 
@@ -31,7 +32,15 @@ def run(tmp_path):
 
 def assert_nothing_left(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if inherited(pid, f"TMPDIR={tmp_path}")]
+    assert_no_process_left(tmp_path)
+
+
+def assert_no_process_left(tmp_path: Path) -> None:
+    """A killed process takes a moment to be gone; a control process that lost its parent first drains."""
+    for process in Path("/proc").glob("[0-9]*"):
+        if inherited(process, f"TMPDIR={tmp_path}"):
+            command = (process / "cmdline").read_text().replace("\0", " ")
+            assert ends_soon(int(process.name), within_s=20.0), f"left behind: {command}"
 
 
 def inherited(process: Path, variable: str) -> bool:
@@ -81,4 +90,4 @@ def test_what_a_killed_demo_started_ends_with_it(run, tmp_path, weights):
             pass
         demo.kill()
         demo.communicate()  # ends when the last process that holds the pipe has ended
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if inherited(pid, f"TMPDIR={tmp_path}")]
+    assert_no_process_left(tmp_path)

@@ -107,11 +107,11 @@ def test_saturation_is_busy_and_never_unhealthy(watched):
         for _ in range(10):
             serve.pause(SATURATION_S / 10)
             full += server.metric("vllm:num_requests_waiting") > 0
-    assert full >= 9, "the load was no load"
-    assert load.finished >= 64
-    assert not load.failed
     said = serve.since(began)
     assert not [one for one in said if one.state is State.UNHEALTHY], serve.story(began)
+    assert full >= 9, "the load was no load"
+    assert load.finished >= SLOTS
+    assert not load.failed
     assert [one for one in said if one.reason == "busy"], "a full server went unnoticed"
     serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
 
