@@ -287,3 +287,22 @@ def stream_answer(*texts: str, usage: bool = False) -> bytes:
     if usage:
         events.append(USAGE)
     return STREAM_HEAD + b"".join(chunk(each) for each in [*events, DONE]) + END
+
+
+TOOL_ANSWER = {
+    "id": "x",
+    "object": "chat.completion",
+    "created": 1,
+    "model": MODEL,
+    "choices": [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}],
+            },
+            "finish_reason": "tool_calls",
+        }
+    ],
+}
