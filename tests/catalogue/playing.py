@@ -1,6 +1,6 @@
 """Plays the whole catalogue at once: a simulated engine per case, one real control process over them all.
 
-Everything is real: ``pulsegate serve`` as a process of its own, sockets, the admin API. Only the times are shorter than
+Everything is real: the control process as a process of its own, sockets, the admin API. Only the times are shorter than
 in production, so that hours of failures take seconds.
 """
 
@@ -14,22 +14,25 @@ from pathlib import Path
 from typing import Any
 
 from catalogue.cases import Action, Case, Traffic
-from pulsegate.sim import EngineConfig, Load, SimServer, Spread
+from pulsegate.sim import EngineConfig, Load, Script, SimServer, Spread, read_script
 from support.http_client import request
 from support.sim_client import SimClient, ask
 
-READY_BY_S = 20.0
-WATCH_S = 14.0
-LOOK_EVERY_S = 0.1
+SUPPORT_IN = Path(__file__).parents[1]
+READY_BY_S = 30.0
+WATCH_S = 16.0
+PATIENCE_S = 45.0  # a machine that is busy with other things is slower, not wrong
+LOOK_EVERY_S = 0.2
+MOST_LAG_S = 0.1
 SOUND = Load(ttft=Spread(median_s=0.01), itl_s=0.002)
 PROBE = {
-    "interval": "800ms",
-    "healthy_ttft": "250ms",
-    "congested_ttft": "350ms",
-    "timeout": "500ms",
+    "interval": "1s",
+    "healthy_ttft": "400ms",
+    "congested_ttft": "500ms",
+    "timeout": "800ms",
     "frozen_after": "1s",
-    "deep_interval": "1600ms",
-    "deep_timeout": "1500ms",
+    "deep_interval": "2400ms",
+    "deep_timeout": "2s",
     "busy_interval": "1s",
 }
 EJECTION = {"hold_off": "200ms", "hold_off_max": "1s", "slow_start": "200ms"}
@@ -51,18 +54,40 @@ class Story:
     """What happened to the endpoint of one case."""
 
     sound_before: bool
+    begun: str = ""  # ISO 8601 by the control process's clock; all times are since then
     looks: list[Look] = field(default_factory=list)
     transitions: list[dict[str, Any]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
     @property
     def states(self) -> set[str]:
-        """All states that it was in since the faults began."""
-        return {look.state for look in self.looks}
+        """All states that it was in since the faults began, seen or told of."""
+        moves = [move for move in self.transitions if move["at"] >= self.begun]
+        return {look.state for look in self.looks} | {state for move in moves for state in (move["old"], move["new"])}
 
     @property
     def last(self) -> Look:
         return self.looks[-1]
+
+    def wrongs(self, case: Case) -> list[str]:
+        """What is not as it should be, in a few words each."""
+        expect, last = case.expect, self.last
+        wrongs = [] if case.from_start or self.sound_before else ["it was never healthy"]
+        if last.state not in expect.states:
+            wrongs.append(f"it is {last.state}, not {' or '.join(expect.states)}")
+        if expect.reasons and last.reason not in expect.reasons:
+            wrongs.append(f"for the reason {last.reason}, not {' or '.join(expect.reasons)}")
+        if expect.ejected is not None and self.out is not expect.ejected:
+            wrongs.append("it is out of routing" if self.out else "it gets traffic")
+        wrongs += [f"it never was {state}" for state in expect.passes if state not in self.states]
+        wrongs += [f"it was {state}" for state in expect.never if state in self.states]
+        counted = ((name, self.counters.get(name, 0), most) for name, most in expect.at_most.items())
+        return wrongs + [f"{name} is {count}, more than {most}" for name, count, most in counted if count > most]
+
+    @property
+    def out(self) -> bool:
+        """Whether it gets no traffic: ejected, or not in a state that is routed to."""
+        return self.last.ejected or self.last.state not in {"healthy", "degraded"}
 
     def told(self) -> str:
         """The story in a few lines, for a failed assertion."""
@@ -73,10 +98,20 @@ class Story:
 
 @dataclass
 class Played:
-    """All stories, and how long the control process took to say that it lives itself."""
+    """All stories, how long the control process took to say that it lives itself, and how late our own loop was."""
 
     stories: dict[str, Story]
-    own_health_s: list[float]
+    own_health_s: list[float] = field(default_factory=list)
+    worst_lag_s: float = 0.0
+
+    @property
+    def disturbed(self) -> bool:
+        """The simulated engines could not keep their times: the machine was busy with other things."""
+        return self.worst_lag_s > MOST_LAG_S
+
+    def failed(self, cases: Sequence[Case]) -> list[Case]:
+        """The cases that did not come out as they should."""
+        return [case for case in cases if case.gap is None and self.stories[case.id].wrongs(case)]
 
 
 async def play(cases: Sequence[Case], directory: Path) -> Played:
@@ -95,17 +130,17 @@ async def play(cases: Sequence[Case], directory: Path) -> Played:
             sound = await _wait_until_sound(admin, cases)
             async with asyncio.TaskGroup() as group:
                 users = [group.create_task(each) for each in _faults(homes, sim)]
-                played = Played({case.id: Story(case.id in sound) for case in cases}, [])
-                await _watch(admin, played)
-                for user in users:
-                    user.cancel()
+                played = Played({case.id: Story(case.id in sound) for case in cases})
+                ticking = group.create_task(_tick(played))
+                await _begin(admin, cases, played)
+                await _watch(admin, cases, played)
+                for task in (*users, ticking):
+                    task.cancel()
             await _last_words(admin, homes, sim, played)
     return played
 
 
-def _script(case: Case):
-    from pulsegate.sim import read_script  # noqa: PLC0415 - only where a case is ill from its start
-
+def _script(case: Case) -> Script:
     return read_script(dict(case.script))
 
 
@@ -128,25 +163,17 @@ def _configuration(homes: Sequence[tuple[Case, bool]], sim: SimServer) -> dict[s
 async def _control(config: Path) -> AsyncGenerator[str]:
     """The control process; yields the address of its admin API."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pulsegate", "serve", "-c", str(config), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "support.control_process", str(config), cwd=SUPPORT_IN, stdout=asyncio.subprocess.PIPE
     )  # fmt: skip
-    assert process.stdout is not None
     try:
-        async with asyncio.TaskGroup() as group:
-            while "admin" not in (line := json.loads(await process.stdout.readline())):
-                pass
-            drain = group.create_task(_drain(process.stdout))
-            yield line["admin"]
-            drain.cancel()
+        assert process.stdout is not None
+        said = await process.stdout.readline()
+        assert said, "the control process did not start; it says why on stderr"
+        yield json.loads(said)["admin"]
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
-
-
-async def _drain(stream: asyncio.StreamReader) -> None:
-    while await stream.readline():
-        pass
 
 
 async def _rows(admin: str) -> Mapping[str, dict[str, Any]]:
@@ -195,13 +222,31 @@ async def _use(url: str, traffic: Traffic) -> None:
         with contextlib.suppress(OSError):
             async with SimClient(url) as client:
                 client.send("POST", "/v1/completions", json.dumps(body).encode())
-                await client.drink(WATCH_S)
+                await client.drink(PATIENCE_S)
 
 
-async def _watch(admin: str, played: Played) -> None:
-    loop = asyncio.get_running_loop()
+async def _tick(played: Played) -> None:
+    """Notice when our own loop is late, and with it every simulated engine."""
+    loop, every_s = asyncio.get_running_loop(), 0.02
+    while True:
+        due = loop.time() + every_s
+        await asyncio.sleep(every_s)
+        played.worst_lag_s = max(played.worst_lag_s, loop.time() - due)
+
+
+async def _begin(admin: str, cases: Sequence[Case], played: Played) -> None:
+    """Remember when it began; what is ill from its start has begun already."""
+    now = (await request(admin, "/health")).json["checked_at"]
+    for case in cases:
+        played.stories[case.id].begun = "" if case.from_start else now
+
+
+async def _watch(admin: str, cases: Sequence[Case], played: Played) -> None:
+    """Look for a while, and a while longer as long as some case has not come to its end."""
+    loop, over = asyncio.get_running_loop(), False
     begun = loop.time()
-    while (at := loop.time() - begun) < WATCH_S:
+    while not over:
+        at = loop.time() - begun
         rows = await _rows(admin)
         for name, story in played.stories.items():
             row = rows[name]
@@ -209,15 +254,21 @@ async def _watch(admin: str, played: Played) -> None:
         asked = loop.time()
         assert (await request(admin, "/health")).status == 200
         played.own_health_s.append(loop.time() - asked)
+        if at >= WATCH_S:
+            await _ask_what_was_missed(admin, played.failed(cases), played)
+            over = at >= PATIENCE_S or not played.failed(cases)
         await asyncio.sleep(LOOK_EVERY_S)
 
 
+async def _ask_what_was_missed(admin: str, cases: Sequence[Case], played: Played) -> None:
+    """States that lasted for less than the time between two looks."""
+    for case in cases:
+        told = await request(admin, f"/api/endpoints/{case.id}")
+        played.stories[case.id].transitions = told.json["transitions"]
+
+
 async def _last_words(admin: str, homes: Sequence[tuple[Case, bool]], sim: SimServer, played: Played) -> None:
-    told: set[str] = set()
-    for number, (case, _) in enumerate(homes):
-        if case.id in told:
-            continue
-        told.add(case.id)
-        story = played.stories[case.id]
-        story.transitions = (await request(admin, f"/api/endpoints/{case.id}")).json["transitions"]
-        story.counters = sim.engine(number).counters.as_dict()
+    first = {case.id: (case, number) for number, (case, _) in reversed(list(enumerate(homes)))}
+    await _ask_what_was_missed(admin, [case for case, _ in first.values()], played)
+    for case, number in first.values():
+        played.stories[case.id].counters = sim.engine(number).counters.as_dict()
