@@ -52,6 +52,8 @@ MANNERS = st.sampled_from(
     ]
 )
 
+TIMES = st.sampled_from([0.3, 0.9, 2.0, 5.0, 5.0, 20.0, 65.0])
+
 
 class Checked(World):
     """Looks at every single event and what came of it."""
@@ -141,17 +143,16 @@ class Board(RuleBasedStateMachine):
             if members
         ]
         self.world = Checked(*pools, seed=seed)
+        self.world.run(5.0)
 
-    @rule(name=st.sampled_from(NAMES), manner=MANNERS)
-    def behave(self, name: str, manner: Manner) -> None:
-        self.world.set(manner, name)
+    @rule(names=st.sets(st.sampled_from(NAMES), min_size=1), manner=MANNERS, seconds=TIMES)
+    def behave(self, names: set[str], manner: Manner, seconds: float) -> None:
+        self.world.set(manner, *sorted(names))
+        self.world.run(self.world.now + seconds)
 
-    @rule(manner=MANNERS)
-    def all_behave(self, manner: Manner) -> None:
-        self.world.set(manner, *NAMES)
-
-    @rule(seconds=st.sampled_from([0.3, 0.9, 2.0, 5.0, 20.0, 65.0]))
-    def time_passes(self, seconds: float) -> None:
+    @rule(seconds=TIMES)
+    def all_are_sound(self, seconds: float) -> None:
+        self.world.set(SOUND, *NAMES)
         self.world.run(self.world.now + seconds)
 
     @rule(name=st.sampled_from(NAMES), drain=st.booleans())

@@ -261,10 +261,10 @@ def test_a_counter_that_begins_anew_is_a_new_life() -> None:
     scene = world()
     scene.set(Manner(ttft_s=None, counters=moving()), "a")
     scene.run(20.0)
-    scene.set(Manner(ttft_s=0.5, counters=frozen(3)), "a")
+    scene.set(Manner(ttft_s=None, counters=frozen(3)), "a")
     scene.run(24.0)
-    assert scene.view("a").incarnation == 2
-    assert (scene.view("a").state, scene.view("a").weight, scene.view("a").ejected) == (State.WARMING, 0, True)
+    view = scene.view("a")
+    assert (view.incarnation, view.state, view.weight, view.ejected) == (2, State.WARMING, 0, True)
 
 
 def test_the_learned_baseline_replaces_absolute_thresholds() -> None:
