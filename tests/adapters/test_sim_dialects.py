@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from support.sim_client import PROMPT, ask, asking
 
 from pulsegate.sim import EngineConfig, Load, SimServer, Spread
 from pulsegate.sim.dialects import DIALECT_NAMES
+from support.sim_client import PROMPT, ask, asking
 
 FAST = Load(ttft=Spread(median_s=0.001), itl_s=0)
 MESSAGES = [{"role": "user", "content": PROMPT}]

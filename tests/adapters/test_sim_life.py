@@ -4,9 +4,9 @@ import asyncio
 import json
 
 import pytest
-from support.sim_client import SimClient, ask, asking
 
 from pulsegate.sim import EngineConfig, Load, Phase, SimServer, Spread
+from support.sim_client import SimClient, ask, asking
 
 FAST = Load(ttft=Spread(median_s=0.001), itl_s=0.001)
 
