@@ -203,7 +203,8 @@ class Prober:
         flight.ended_at = self._clock.now()
         flight.result = result
         self._landed.append(flight)
-        self._wake_by(flight.ended_at)
+        if len(self._landed) == 1:
+            self._wake_by(flight.ended_at)
 
     def _fold(self) -> None:
         """Tell the board of all probes that have ended, in that order."""

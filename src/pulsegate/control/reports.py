@@ -1,6 +1,6 @@
 """What the prober tells about one probe, for metrics and histories."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pulsegate.core.fleet import EndpointSpec
 from pulsegate.core.ids import Incarnation
@@ -8,8 +8,7 @@ from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import ProbeResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeReport:
+class ProbeReport(NamedTuple):
     """One probe that is over.
 
     ``at`` is when it ended (monotonic seconds), ``late_s`` how much later than scheduled it began. ``outcome`` is

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pulsegate.control.ports import Cancellable, Clock, Timers
 
-BEAT_S = 0.02
+BEAT_S = 0.04  # a quarter of what spoils a probe with the default deadline
 NOTABLE_S = BEAT_S  # smaller stalls are ordinary scheduling and are not kept
 KEEP_S = 120.0  # longer than any probe lives
 
@@ -26,7 +26,7 @@ class Stall:
 class LoopLag:
     """A heartbeat on the event loop that measures how late it is, as long as somebody has entered.
 
-    A stall is seen with the precision of one beat (20 ms): a shorter one may be missed, a longer one is measured at
+    A stall is seen with the precision of one beat (40 ms): a shorter one may be missed, a longer one is measured at
     most one beat too short.
     """
 
@@ -65,6 +65,8 @@ class LoopLag:
         longest_s = self._overdue()
         if longest_s < NOTABLE_S:
             longest_s = 0.0
+        if not self._stalls:
+            return longest_s
         for stall in reversed(self._stalls):
             if stall.until < began:
                 break
