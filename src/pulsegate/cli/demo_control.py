@@ -41,9 +41,9 @@ class Seen:
 class ControlProcess:
     """``pulsegate serve`` over a configuration file."""
 
-    def __init__(self, config: Path, admin_port: int, clock: Clock) -> None:
+    def __init__(self, config: Path, url: str, clock: Clock) -> None:
         """Start it; see :meth:`wait_ready`."""
-        self.url = f"http://127.0.0.1:{admin_port}"
+        self.url = url
         self._clock = clock
         command = [sys.executable, "-m", "pulsegate", "serve", "-c", str(config)]
         self.child = Child("pulsegate serve", command, leash_signal=signal.SIGTERM)

@@ -11,7 +11,7 @@ from pulsegate.embedded.child import Child, ChildError, ReadyPipe
 from pulsegate.embedded.freeze import FreezeError, FrozenThread, busiest_thread, thread_cpu_ticks
 from pulsegate.embedded.local_http import get, post
 
-MODEL = "smollm2-135m"
+MODEL = "smollm2"
 _START_TIMEOUT_S = 60.0
 _FIRST_ANSWER_TIMEOUT_S = 60.0
 _FIRST_ANSWER_TOKENS = 32  # long enough to see in the clock ticks which thread computes
