@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from pulsegate.config import raw
 from pulsegate.config.document import Document
-from pulsegate.config.errors import KeyPath, Problem
+from pulsegate.config.errors import Problem
 from pulsegate.config.raw import Raw
+from pulsegate.config.redaction import KeyPath
 
 
 def problems(document: Document) -> Iterator[Problem]:

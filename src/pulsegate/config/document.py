@@ -4,6 +4,7 @@ Decides what is well-formed: no key twice, no tags, references to the environmen
 keys mean.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -11,8 +12,8 @@ from typing import cast
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pulsegate.config.environment import BrokenReferenceError, MissingVariablesError, expand
-from pulsegate.config.errors import ConfigErrors, KeyPath, Problem
-from pulsegate.config.redaction import is_reference, is_secret, mask_userinfo
+from pulsegate.config.errors import ConfigErrors, Problem
+from pulsegate.config.redaction import KeyPath, hides, is_secret, mask_userinfo, show_key
 from pulsegate.config.source import Mark, Source, Span
 from pulsegate.config.yaml_nodes import TAG, compose, decode
 
@@ -24,20 +25,20 @@ MAX_DEPTH = 32
 
 @dataclass(slots=True)
 class Document:
-    """One parsed file: ``data`` is plain (dict, list, str, int, float, bool, None).
+    """One parsed file: ``data`` is plain (dict, list, str, int, float, bool; None where the value is broken).
 
-    ``texts`` holds scalars as they stand in the file, ``nothing`` the keys without a value. ``broken`` are paths whose
-    values are known to be wrong already, so that nobody complains a second time.
+    ``texts`` holds scalars as they stand in the file. ``broken`` are paths whose values are known to be wrong
+    already, so that nobody complains a second time.
     """
 
     source: Source
+    known: frozenset[str] = frozenset()
     data: Mapping[str, object] = field(default_factory=dict[str, object])
     broken: set[KeyPath] = field(default_factory=set[KeyPath])
     problems: list[Problem] = field(default_factory=list[Problem])
     keys: dict[KeyPath, Mark] = field(default_factory=dict[KeyPath, Mark])
     values: dict[KeyPath, Mark] = field(default_factory=dict[KeyPath, Mark])
     texts: dict[KeyPath, str] = field(default_factory=dict[KeyPath, str])
-    nothing: set[KeyPath] = field(default_factory=set[KeyPath])
 
     def problem(self, path: KeyPath, message: str, fix: str | None = None, *, at_key: bool = False) -> Problem:
         """A problem at that path, or at the nearest place above it that stands in the file."""
@@ -53,7 +54,7 @@ class Document:
         text = self.texts.get(path)
         if text is None and path not in self.values:
             text = self.texts.get(path[:-1])  # a short form, such as an endpoint's URL alone
-        if text is None or (is_secret(path) and not is_reference(text)):
+        if text is None or hides(path, text, self.known):
             return None
         return mask_userinfo(text)
 
@@ -67,16 +68,19 @@ class Document:
         return None
 
 
-def parse(raw: bytes, file: str, environ: Mapping[str, str]) -> Document:
-    """Reads one file's bytes. ``document.problems`` holds what was found while there is still data to look at.
+def parse(raw: bytes, file: str, environ: Mapping[str, str], known: frozenset[str]) -> Document:
+    """Reads one file's bytes.
+
+    ``known`` are all keys that there are: what stands under others is not shown. ``document.problems`` holds what was
+    found while there is still data to look at.
 
     Raises:
         ConfigErrors: when there is nothing to look at: not text, not YAML, empty, not a mapping.
     """
     source = decode(raw, file)
     root = compose(source)
-    source.secrets = list(_secrets(root, (), set()))
-    document = Document(source)
+    source.secrets = list(_secrets(root, (), known, set()))
+    document = Document(source, known)
     data = _Builder(document, environ).build(root, ())
     if not isinstance(data, dict):
         message = "the file must be a mapping of settings, such as `models:` and `probe:`"
@@ -85,21 +89,35 @@ def parse(raw: bytes, file: str, environ: Mapping[str, str]) -> Document:
     return document
 
 
-def _secrets(node: Node, path: KeyPath, seen: set[int]) -> Iterator[Span]:
-    """The spans of all scalars that are, or look as if they were meant to be, secrets."""
+def _secrets(node: Node, path: KeyPath, known: frozenset[str], seen: set[int]) -> Iterator[Span]:
+    """The spans of all scalars that are, or may have been meant to be, secrets."""
     if isinstance(node, ScalarNode):
-        if is_secret(path) and not is_reference(node.value):
-            yield Span(Mark.of(node.start_mark), Mark.of(node.end_mark))
+        if hides(path, node.value, known):
+            yield _span(node)
         return
     if id(node) in seen or len(path) > MAX_DEPTH:
         return
     seen.add(id(node))
     for item in cast("list[Node | tuple[Node, Node]]", node.value):
         if isinstance(item, tuple):
-            step = item[0].value if isinstance(item[0], ScalarNode) else ""
-            yield from _secrets(item[1], (*path, step), seen)
+            key, value = item
+            name = cast("str", key.value) if isinstance(key, ScalarNode) else ""
+            if not _names_a_header(path, name, value) if is_secret(path) else show_key(name) != name:
+                yield _span(key)
+            if not isinstance(key, ScalarNode):
+                yield from _secrets(key, path, known, seen)
+            yield from _secrets(value, (*path, name), known, seen)
         else:
-            yield from _secrets(item, path, seen)
+            yield from _secrets(item, path, known, seen)
+
+
+def _names_a_header(path: KeyPath, name: str, value: Node) -> bool:
+    """Whether a key among secrets is a header's name, and not a value that lost its colon."""
+    return path[-1] == "headers" and re.fullmatch(r"[\w-]+", name) is not None and value.value != ""
+
+
+def _span(node: Node) -> Span:
+    return Span(Mark.of(node.start_mark), Mark.of(node.end_mark))
 
 
 class _Builder:
@@ -123,7 +141,7 @@ class _Builder:
         if id(node) in self._open:
             return self._refuse(node, path, "contains itself", "remove the alias")
         if node.tag not in _COLLECTIONS:
-            return self._refuse(node, path, f"carries the tag {node.tag}", "remove the tag")
+            return self._refuse_tag(node, path)
         if len(path) > MAX_DEPTH:
             return self._refuse(node, path, "is nested too deeply", "check the braces and brackets")
         self._open.add(id(node))
@@ -174,10 +192,10 @@ class _Builder:
         if node.tag == f"{TAG}str":
             return self._expand(node, path, text)
         if node.tag == f"{TAG}null":
-            self._document.nothing.add(path)
+            return self._refuse(node, path, "has no value", "give it one, or remove it")
         convert = _SCALARS.get(node.tag)
         if convert is None:
-            return self._refuse(node, path, f"carries the tag {node.tag}", "remove the tag")
+            return self._refuse_tag(node, path)
         try:
             return convert(text)
         except ValueError:
@@ -191,10 +209,14 @@ class _Builder:
                 fix = f"export {name}, or write ${{{name}:-default}}"
                 self._refuse(node, path, f"the environment variable {name} is not set", fix)
         except BrokenReferenceError as exc:
-            shown = "`${`" if is_secret(path) else f"`{exc.reference}`"
+            shown = "`${`" if hides(path, text, self._document.known) else f"`{exc.reference}`"
             fix = "write ${NAME} or ${NAME:-default}; $${ stands for ${ itself"
             self._refuse(node, path, f"{shown} is not a reference to the environment", fix)
         return text
+
+    def _refuse_tag(self, node: Node, path: KeyPath) -> None:
+        shown = "a tag" if is_secret(path) else f"the tag {node.tag}"
+        self._refuse(node, path, f"carries {shown}", "remove it, or quote text that begins with !")
 
     def _refuse(self, node: Node, path: KeyPath, message: str, fix: str) -> None:
         self._document.broken.add(path)
@@ -206,5 +228,4 @@ _SCALARS: Mapping[str, Callable[[str], object]] = {
     f"{TAG}bool": lambda text: text.lower() == "true",
     f"{TAG}int": int,
     f"{TAG}float": float,
-    f"{TAG}null": lambda _: None,
 }

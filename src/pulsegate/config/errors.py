@@ -7,13 +7,12 @@ file are reported together. Values of secrets never get into a problem.
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-KeyPath = tuple[str | int, ...]
-"""Where a value stands in the file, e.g. ``("models", 0, "endpoints", 1, "url")``."""
+from pulsegate.config.redaction import KeyPath, show_key
 
 
 def show_path(path: KeyPath) -> str:
     """A key path as people write it: ``models[0].endpoints[1].url``."""
-    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{show_key(step)}" for step in path)
     return shown.removeprefix(".")
 
 

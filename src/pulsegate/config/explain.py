@@ -9,7 +9,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from pulsegate.config.document import Document
-from pulsegate.config.errors import KeyPath, Problem
+from pulsegate.config.errors import Problem
+from pulsegate.config.redaction import KeyPath, show_key
 from pulsegate.config.schema import FileSection
 
 _WANTED = {
@@ -47,8 +48,6 @@ def _problem(detail: ErrorDetails, path: KeyPath, document: Document) -> Problem
         return _unknown_key(path, document)
     if kind == "missing":
         return document.problem(path, f"`{path[-1]}` is missing", _example(path))
-    if path in document.nothing:
-        return document.problem(path, "has no value", "give it one, or remove the key")
     message, fix = detail["msg"], None
     if kind == "rejected":
         message, fix = str(context["message"]), cast("str | None", context["fix"])
@@ -67,7 +66,7 @@ def _unknown_key(path: KeyPath, document: Document) -> Problem:
     name, known = str(path[-1]), keys_at(path[:-1])
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     fix = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}"
-    return document.problem(path, f"unknown key `{name}`", fix, at_key=True)
+    return document.problem(path, f"unknown key `{show_key(name)}`", fix, at_key=True)
 
 
 def _example(path: KeyPath) -> str | None:
@@ -96,6 +95,15 @@ def keys_at(path: KeyPath) -> list[str]:
         if isinstance(step, str) and model is not None:
             model = next((_model_in(info) for name, info in fields(model) if name == step), None)
     return [name for name, _ in fields(model)] if model else []
+
+
+def all_keys(model: type[BaseModel] = FileSection) -> frozenset[str]:
+    """Every key that the schema knows anywhere."""
+    found: set[str] = set()
+    for name, info in fields(model):
+        inner = _model_in(info)
+        found |= {name} | (all_keys(inner) if inner else set())
+    return frozenset(found)
 
 
 def fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:

@@ -78,7 +78,7 @@ def parse(raw: bytes, path: Path, environ: Mapping[str, str]) -> Config:
     Raises:
         ConfigErrors: with every problem of the file.
     """
-    parsed = document.parse(raw, str(path), environ)
+    parsed = document.parse(raw, str(path), environ, explain.all_keys())
     found: list[Problem] = [*parsed.problems, *(problem for problems in _RULES for problem in problems(parsed))]
     try:
         settings = FileSection.model_validate(parsed.data, context={"directory": path.parent})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from pulsegate.config.errors import KeyPath
+from pulsegate.config.redaction import KeyPath
 
 Raw = Mapping[str, object]
 Placed = tuple[KeyPath, Raw]

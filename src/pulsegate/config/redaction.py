@@ -1,8 +1,10 @@
 """Keeps secrets out of what is shown of a configuration file."""
 
 import re
+from collections.abc import Iterator, Sequence
 
-from pulsegate.config.errors import KeyPath
+KeyPath = tuple[str | int, ...]
+"""Where a value stands in the file, e.g. ``("models", 0, "endpoints", 1, "url")``."""
 
 MASK = "***"
 
@@ -11,7 +13,13 @@ _SECRET_IN_LINE = re.compile(
     rf"(?P<key>[\w-]*(?:{_SECRET_KEY.pattern})[\w-]*[\"']?\s*:\s*)(?P<value>[^\s#].*)",
     re.IGNORECASE,
 )
+_COMMENT = re.compile(r"#.*")
+_LONG_WORD = re.compile(r"(?<![^\s,{}\[\]\"'])(?<!\$\{)[^\s,{}\[\]\"']{11,}")
+_HARMLESS_WORD = re.compile(r"https?://|unix:/|[\d.:]+\Z|\w+\*?:\Z")
 _USERINFO = re.compile(r"//[^/@\s\"']*@")
+_LONGEST_HARMLESS = 10
+_LONGEST_KEY = 24
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ONLY_A_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
@@ -26,6 +34,27 @@ def is_secret(path: KeyPath) -> bool:
     )
 
 
+def hides(path: KeyPath, text: str, known: frozenset[str]) -> bool:
+    """Whether the text that stands there must not be shown.
+
+    Under a key that is not ``known`` anything may stand, so there only what is too short for a secret is shown.
+    """
+    if is_reference(text):
+        return False
+    if is_secret(path):
+        return True
+    is_known = all(step in known for step in path if isinstance(step, str))
+    return not is_known and len(text) > _LONGEST_HARMLESS and not text.startswith(("http://", "https://"))
+
+
+def show_key(name: str) -> str:
+    """A key; when its colon is missing, a value has become part of it."""
+    word = _WORD.match(name)
+    if len(name) <= _LONGEST_HARMLESS or (word and word[0] == name and len(name) <= _LONGEST_KEY):
+        return name
+    return f"{word[0][:_LONGEST_HARMLESS] if word else ''}{MASK}"
+
+
 def is_reference(text: str) -> bool:
     """Whether the text is nothing but ``${NAME}``, which may be shown."""
     return _ONLY_A_REFERENCE.fullmatch(text) is not None
@@ -36,6 +65,31 @@ def mask_userinfo(text: str) -> str:
     return _USERINFO.sub(f"//{MASK}@", text)
 
 
-def mask_line(line: str) -> str:
-    """Masks by looks alone, for lines that could not be parsed."""
-    return mask_userinfo(_SECRET_IN_LINE.sub(rf"\g<key>{MASK}", line))
+def mask_comment(line: str) -> str:
+    """Masks secrets that were commented out."""
+    found = _COMMENT.search(line)
+    return line if found is None else line[: found.start()] + _SECRET_IN_LINE.sub(rf"\g<key>{MASK}", found[0])
+
+
+def mask_unparsed(lines: Sequence[str], number: int) -> str:
+    """A line of a file that could not be parsed, masked by its looks and by those of the lines that it hangs under."""
+    line = lines[number]
+    if any(_SECRET_IN_LINE.search(f"{parent} x") for parent in _parents(lines, number)):
+        return " " * _indent(line) + MASK
+    shown = mask_userinfo(_SECRET_IN_LINE.sub(rf"\g<key>{MASK}", line))
+    return _LONG_WORD.sub(lambda word: word[0] if _HARMLESS_WORD.match(word[0]) else MASK, shown)
+
+
+def _parents(lines: Sequence[str], number: int) -> Iterator[str]:
+    """The lines above that are indented less; of a list's item also the key, which may be indented as much."""
+    item = lines[number].lstrip().startswith("-")
+    least = _indent(lines[number])
+    for line in reversed(lines[:number]):
+        opens_the_list = item and _indent(line) == least and not line.lstrip().startswith("-")
+        if line.strip() and (_indent(line) < least or opens_the_list):
+            least, item = _indent(line), False
+            yield line
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -12,8 +12,9 @@ from pydantic_core import PydanticCustomError
 from pulsegate.config import raw
 from pulsegate.config.address import Listen, endpoint_url, listen
 from pulsegate.config.document import Document
-from pulsegate.config.errors import KeyPath, Problem
+from pulsegate.config.errors import Problem
 from pulsegate.config.raw import Placed
+from pulsegate.config.redaction import KeyPath
 from pulsegate.config.services import AdminSection, GatewaySection
 
 

@@ -89,16 +89,11 @@ _OWN_HEADERS = frozenset(
 )
 
 
-def _wrong_header_name(name: str) -> str | None:
-    if not _TOKEN.fullmatch(name):
-        return "is not a header name"
-    return "is a header that Pulsegate sets itself" if name.lower() in _OWN_HEADERS else None
-
-
 def _header_name(value: str) -> str:
-    wrong = _wrong_header_name(value)
-    if wrong:
-        raise rejected(wrong, "name another header, in letters, digits and hyphens")
+    if not _TOKEN.fullmatch(value):
+        raise rejected("is not a header name", "use letters, digits and hyphens")
+    if value.lower() in _OWN_HEADERS:
+        raise rejected("is a header that Pulsegate sets itself", "name another header")
     return value
 
 
@@ -107,10 +102,14 @@ def _headers(value: object) -> object:
         raise rejected("must be a mapping of header names to values", 'write {X-Tenant: "a"}')
     headers: list[tuple[str, SecretStr]] = []
     for name, text in cast("dict[str, object]", value).items():
-        wrong = _wrong_header_name(name)
-        if wrong:
-            raise rejected(f"names `{name}`, which {wrong}", "remove it")
-        if not isinstance(text, str) or not re.fullmatch(r"[\x20-\x7e]*", text) or text != text.strip():
+        # A name is shown only where it cannot be a value that lost its colon.
+        if not _TOKEN.fullmatch(name):
+            raise rejected("holds something that is not a header name", "write {Name: value}")
+        if not isinstance(text, str):
+            raise rejected("holds a name without a text beside it", 'write {Name: "value"}')
+        if name.lower() in _OWN_HEADERS:
+            raise rejected(f"names `{name}`, which Pulsegate sets itself", "remove it")
+        if not re.fullmatch(r"[\x20-\x7e]*", text) or text != text.strip():
             raise rejected(f"has a value for `{name}` that a header cannot carry", "use printable ASCII, in quotes")
         headers.append((name, SecretStr(str(text))))
     if len({name.lower() for name, _ in headers}) < len(headers):

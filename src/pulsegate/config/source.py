@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from pulsegate.config.errors import KeyPath, Problem, show_path
-from pulsegate.config.redaction import MASK, mask_line, mask_userinfo
+from pulsegate.config.errors import Problem, show_path
+from pulsegate.config.redaction import MASK, KeyPath, mask_comment, mask_unparsed, mask_userinfo
 
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # as YAML counts lines
 _SHOWN_BEFORE = 100
@@ -66,8 +66,7 @@ class Source:
         """A problem at that place; without one the file as a whole is meant."""
         if mark is None:
             return Problem(file=self.file, line=0, column=0, key=show_path(path), message=message, fix=fix)
-        line, cut = self.line(mark.line), mark.column - 1
-        before, after = self._masked(mark.line, 0, cut), self._masked(mark.line, cut, len(line))
+        before, after = self._masked(mark) if self.secrets is None else self._spared(mark, self.secrets)
         before = before if len(before) <= _SHOWN_BEFORE else f"...{before[-_SHOWN_BEFORE:]}"
         after = after if len(after) <= _SHOWN_AFTER else f"{after[:_SHOWN_AFTER]}..."
         return Problem(
@@ -81,15 +80,24 @@ class Source:
             caret=len(before) + 1,
         )
 
-    def _masked(self, number: int, start: int, end: int) -> str:
-        """A part of a line. No problem is ever reported in the middle of a secret, so parts do not cut one."""
-        line = self.line(number)
-        if self.secrets is None:
-            before = mask_line(line[:start])
-            return mask_line(line[:end])[start:] if before == line[:start] else ""
-        shown = ""
-        for first, last in sorted(span.columns(number, len(line)) for span in self.secrets):
-            if start <= first < min(last, end):
-                shown += line[start:first] + MASK
-                start = last
-        return mask_userinfo(shown + line[start:end])
+    def _masked(self, mark: Mark) -> tuple[str, str]:
+        """What stands before and after that place, masked by its looks: before the file was parsed."""
+        line, cut = self.line(mark.line), mark.column - 1
+        masked = mask_unparsed(self.lines, mark.line - 1) if line else ""
+        return (masked[:cut], masked[cut:]) if masked[:cut] == line[:cut] else (masked, "")
+
+    def _spared(self, mark: Mark, secrets: list[Span]) -> tuple[str, str]:
+        """What stands before and after that place, without the secrets that are known."""
+        line, cut = self.line(mark.line), mark.column - 1
+        spans = sorted(span.columns(mark.line, len(line)) for span in secrets)
+        return _without(spans, line, 0, cut), _without(spans, line, cut, len(line))
+
+
+def _without(spans: list[tuple[int, int]], line: str, start: int, end: int) -> str:
+    """A part of a line. No problem is ever reported in the middle of a secret, so parts do not cut one."""
+    shown = ""
+    for first, last in spans:
+        if start <= first < min(last, end):
+            shown += line[start:first] + MASK
+            start = last
+    return mask_comment(mask_userinfo(shown + line[start:end]))

@@ -8,9 +8,10 @@ from pydantic import ValidationError
 
 from pulsegate.config import raw
 from pulsegate.config.document import Document
-from pulsegate.config.errors import KeyPath, Problem
+from pulsegate.config.errors import Problem
 from pulsegate.config.policies import EJECTION, PROBE, EjectionSection, ProbeSection
 from pulsegate.config.raw import Raw
+from pulsegate.config.redaction import KeyPath
 from pulsegate.config.units import show_seconds
 from pulsegate.core.fleet import EjectionPolicy, ProbePolicy
 

@@ -93,6 +93,11 @@ def _syntax_problem(exc: yaml.MarkedYAMLError, source: Source) -> Problem:
     message, fix = f"is not valid YAML: {said}", "problems further down show once this one is solved"
     if mark and line[mark.column - 1 : mark.column] == "\t":
         message, fix = "a tab where YAML wants spaces", "indent with spaces"
+    elif "undefined alias" in said:  # its name may be a secret that begins with *
+        message, fix = (
+            "is not valid YAML: an alias (`*...`) that is not defined",
+            "quote text that begins with * & or !",
+        )
     elif "expected a single document" in said:
         message, fix = "a second document begins here", "keep one document per file: remove this `---`"
     elif re.search(r"[{\[].*[^\"']\$\{", line):
