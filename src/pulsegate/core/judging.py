@@ -321,7 +321,7 @@ def _begin_life(scene: Scene) -> None:
 def _condemned(scene: Scene, detail: str) -> None:
     watched = scene.watched
     watched.verdict_by = None
-    watched.unproven = watched.doubt is Doubt.PEERS
+    watched.unproven = watched.doubt is Doubt.PEERS and watched.record.judged.reason is Reason.WRONG_OUTPUT
     if watched.record.state is State.UNHEALTHY:
         scene.effects.append(
             Alerted(

@@ -302,6 +302,20 @@ def test_one_bad_answer_of_twenty_never_ejects() -> None:
     assert scene.view("a").state is State.HEALTHY
 
 
+def test_one_odd_answer_before_a_hang_does_not_make_the_way_back_longer() -> None:
+    scene = world("abc", SHORT_ONLY)
+    scene.set(Manner(text="odd"), "a")
+    scene.run(12.5)
+    assert scene.view("a").reason is Reason.WRONG_OUTPUT
+    scene.set(HANGS, "a")
+    scene.run(20.0)
+    assert scene.view("a").reason is Reason.HUNG
+    scene.set(SOUND, "a")
+    scene.run(45.0)
+    back = [at for at, state, _ in scene.states("a") if at > 20.0 and state in ("degraded", "healthy")]
+    assert back[1] - back[0] < 1.0
+
+
 def test_a_prompt_that_is_a_near_tie_is_dropped_with_an_alert() -> None:
     scene = World(pool(*(spec(name) for name in "abc"), probe=SHORT_ONLY))
     scene.run(3.0)
