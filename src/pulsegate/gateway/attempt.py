@@ -27,10 +27,6 @@ class Errand(Protocol):
         """It is over without an answer; its connection is closed or given back."""
         ...
 
-    def upstream_paused(self, *, paused: bool) -> None:
-        """The endpoint reads slower than we send."""
-        ...
-
 
 class Attempt:
     """Sends the request, holds the answer back and judges it. An upstream connection's owner while it waits.
@@ -192,10 +188,6 @@ class Attempt:
                 self._settle(verdict)
                 return
         self._fail(kind, detail)
-
-    def upstream_paused(self, *, paused: bool) -> None:
-        """Owner: a large body is on its way."""
-        self._errand.upstream_paused(paused=paused)
 
     def _fail(self, kind: FailureKind, detail: str) -> None:
         self.leave()

@@ -8,6 +8,7 @@ from typing import Protocol
 from pulsegate.core.rescue import FailureKind
 from pulsegate.core.routing import Seat
 from pulsegate.gateway.access import json_text
+from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.counters import EndpointCounters
 from pulsegate.gateway.dial import DialError, client_context, dial
 from pulsegate.gateway.heads import request_prefix
@@ -39,6 +40,7 @@ class Backend:
     __slots__ = (
         "_context",
         "_idle",
+        "_known",
         "_limits",
         "_now",
         "_prefixes",
@@ -83,6 +85,7 @@ class Backend:
         self._now = now
         self._spawn = spawn
         self._prefixes: dict[bytes, bytes] = {}
+        self._known: tuple[bytes, AnswerHead] | None = None
         self._retired = False
 
     def prefix(self, target: bytes) -> bytes:
@@ -127,6 +130,13 @@ class Backend:
     def opened(self, conn: UpstreamConnection) -> None:
         """Home: a connection was made."""
         self.connections.add(conn)
+
+    def read_head(self, status: int, raw: bytes) -> AnswerHead:
+        """Home: what this head says; that of the latest answer is remembered, because streams begin alike."""
+        known = self._known
+        if known is None or known[0] != raw:
+            self._known = known = (raw, AnswerHead(status, raw))
+        return known[1]
 
     def keep(self, conn: UpstreamConnection) -> None:
         """Home: a connection is idle. ``expire`` puts the time on it, so that keeping costs no look at the clock."""

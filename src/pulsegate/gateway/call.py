@@ -12,7 +12,6 @@ from pulsegate.gateway.context import Context
 from pulsegate.gateway.delivery import Delivery, answer_head
 from pulsegate.gateway.errors import ApiError
 from pulsegate.gateway.intake import Incoming
-from pulsegate.gateway.keys import Key
 from pulsegate.gateway.request import Routing, rewritten
 from pulsegate.gateway.request_head import RequestHead
 from pulsegate.gateway.roster import Route
@@ -87,7 +86,7 @@ class Call:
         self.started_at = began_at
         self.over = False
         head, key = incoming.head, incoming.key
-        lane = lane_of(head, key)
+        lane = head.lane or (Lane.NORMAL if key is None else key.lane)
         self._lane = lane
         self._rescue = Rescue(
             route.streams if routing.stream else route.wholes,
@@ -95,7 +94,7 @@ class Call:
             lane,
             context.budget,
             context.random,
-            affinity_of(context, head, routing),
+            affinity_of(context, head, routing) if head.affinity or context.setup.affinity_user else None,
         )
         self.due_at = began_at
 
@@ -211,9 +210,6 @@ class Call:
         if self._rescue.attempts > 1 and self._context.parked:
             self._context.pump()
 
-    def upstream_paused(self, *, paused: bool) -> None:
-        """Errand: nothing to hold back: the whole request is in our memory."""
-
     def _deliver(self, attempt: Attempt) -> None:
         """An attempt has won: its answer goes to the client."""
         self._endpoint = attempt.backend.json_id
@@ -306,8 +302,6 @@ class Call:
         self.over = True
         context = self._context
         context.live.discard(self)
-        if context.draining and not context.live:
-            context.emptied.set()
         context.budget.in_flight -= 1
         key = self.incoming.key
         if key is not None:
@@ -355,17 +349,6 @@ itself."""
 
 ASKS_USAGE = frozenset({b"/v1/chat/completions", b"/v1/completions"})
 """Where ``stream_options.include_usage`` is known; the responses API always tells."""
-
-
-def lane_of(head: RequestHead, key: Key | None) -> Lane:
-    """The request's own word, else its key's, else normal."""
-    match head.priority:
-        case b"low":
-            return Lane.LOW
-        case b"normal":
-            return Lane.NORMAL
-        case _:
-            return Lane.NORMAL if key is None else key.lane
 
 
 def affinity_of(context: Context, head: RequestHead, routing: Routing) -> int | None:

@@ -1,6 +1,5 @@
 """What all requests of one worker share."""
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -49,7 +48,7 @@ class Context:
         live: requests under way.
         parked: those of them that wait for the retry budget, in order.
         dropped: names of headers that never go on from clients.
-        draining: answers close their connections; ``emptied`` is set when the last request is over then.
+        draining: answers close their connections.
         alarm: called when something should be reported at once; ``pump`` when the retry budget may have room again.
     """
 
@@ -71,6 +70,5 @@ class Context:
     dropped: frozenset[bytes] = frozenset()
     affinity_header: bytes | None = None
     draining: bool = False
-    emptied: asyncio.Event = field(default_factory=asyncio.Event)
     live: set[Live] = field(default_factory=set[Live])
     parked: deque[Live] = field(default_factory=deque[Live])

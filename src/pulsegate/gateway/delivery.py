@@ -105,9 +105,6 @@ class Delivery:
         self._context.alarm()
         self._broken_off(CUT, "cut")
 
-    def upstream_paused(self, *, paused: bool) -> None:
-        """Owner: the request has been sent long ago."""
-
     # its end
 
     def _finish(self) -> None:
@@ -149,14 +146,11 @@ class Delivery:
     def client_paused(self, *, paused: bool) -> None:
         """Back-pressure: what the client does not read is not read from the endpoint."""
         conn = self._conn
-        if conn is None or conn.transport is None or conn.closed:
+        if conn is None:
             return
-        if paused:
-            conn.transport.pause_reading()
-        else:
-            conn.transport.resume_reading()
-            if self._relay is not None:
-                self._relay.token_at = self._context.now()  # the silence was the client's
+        conn.pause_reading(paused=paused)
+        if not paused and self._relay is not None:
+            self._relay.token_at = self._context.now()  # the silence was the client's
 
     def cancel(self) -> None:
         """The client is gone."""

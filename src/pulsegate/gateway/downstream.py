@@ -13,11 +13,12 @@ from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import ApiError, error_body
 from pulsegate.gateway.heads import answer
 from pulsegate.gateway.intake import Incoming, Intake, Phase
-from pulsegate.gateway.keys import Key, KeyRing
+from pulsegate.gateway.keys import Key
 from pulsegate.gateway.reception import Reply, is_open, receive, screen, unknown_key
 from pulsegate.gateway.request_head import RequestHead
 
 _LINGER_S: Final = 1.0  # how long the rest of a refused request is read and dropped, so that its client sees the answer
+LAST_CALL_S: Final = 0.5  # how long a connection may stay idle when we are about to end
 _BACKLOG_BYTES: Final = 64 * 1024  # pipelined bytes that wait for their turn before the client is made to wait
 _NEVER: Final = float("inf")
 
@@ -51,7 +52,6 @@ class ClientConnection(asyncio.Protocol):
         "_intake",
         "_key",
         "_key_header",
-        "_key_ring",
         "_reading_paused",
         "_transport",
         "due_at",
@@ -76,7 +76,6 @@ class ClientConnection(asyncio.Protocol):
         self._reading_paused = False
         self._key: Key | None = None
         self._key_header: bytes | None = None
-        self._key_ring: KeyRing | None = None
         self.paused = False
         self.due_at = _NEVER
 
@@ -142,10 +141,9 @@ class ClientConnection(asyncio.Protocol):
         ring = self._context.keys
         if error is not None or ring is None or is_open(head):
             return error, None
-        if self._key is None or head.authorization != self._key_header or ring is not self._key_ring:
+        if self._key is None or head.authorization != self._key_header:
             self._key = ring.find(head.authorization)
             self._key_header = head.authorization
-            self._key_ring = ring
         return (unknown_key(head) if self._key is None else None), self._key
 
     def _wait(self, before: Phase) -> None:
@@ -180,7 +178,8 @@ class ClientConnection(asyncio.Protocol):
             self._pause_reading(paused=False)
         incoming = self._intake.proceed()
         if incoming is None:
-            self.due_at = self._context.turn_at + self._context.setup.limits.idle_timeout_s
+            context = self._context
+            self.due_at = context.turn_at + (LAST_CALL_S if context.draining else context.setup.limits.idle_timeout_s)
             if self._intake.phase is not Phase.NOTHING:
                 self._wait(Phase.NOTHING)
         return incoming
@@ -288,10 +287,16 @@ class ClientConnection(asyncio.Protocol):
             self.refuse(ApiError(status=408, code="request_timeout", message=message), incoming)
             self.due_at = now + _LINGER_S
 
-    def close_if_idle(self) -> None:
-        """Drain: close, if there is nothing to wait for here."""
-        if self._call is None and self._intake.phase is Phase.NOTHING and self._transport is not None:
-            self._transport.close()
+    def reconfigured(self) -> None:
+        """Keys, limits or headers have changed: nothing that was remembered counts any more."""
+        context = self._context
+        self._key = self._key_header = None
+        self._intake.reconfigure(context.dropped, context.affinity_header, context.setup.limits.body_bytes)
+
+    def last_call(self, until: float) -> None:
+        """Drain: close at ``until``, unless a request comes."""
+        if self._call is None and self._intake.phase is Phase.NOTHING:
+            self.due_at = min(self.due_at, until)
 
     def abort(self) -> None:
         """Close at once."""

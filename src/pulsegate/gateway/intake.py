@@ -58,19 +58,19 @@ class Intake:
     """
 
     __slots__ = (
+        "_affinity_header",
         "_body",
+        "_body_limit",
         "_buffer",
         "_checker",
         "_chunks",
         "_dropped",
+        "_head_limit",
         "_incoming",
         "_known",
         "_left",
         "_screen",
-        "affinity_header",
-        "body_limit",
         "body_wanted",
-        "head_limit",
         "phase",
     )
 
@@ -88,14 +88,14 @@ class Intake:
         self._dropped = dropped
         self._buffer = b""
         self._checker: httptools.HttpRequestParser | None = None
-        self._known: tuple[bytes, RequestHead] | None = None
+        self._known: tuple[bytes, RequestHead, ApiError | None, Key | None] | None = None
         self._incoming: Incoming | None = None
         self._body = bytearray()
         self._left = 0
         self._chunks: ChunkedBody | None = None
-        self.affinity_header = affinity_header
-        self.head_limit = head_limit
-        self.body_limit = body_limit
+        self._affinity_header = affinity_header
+        self._head_limit = head_limit
+        self._body_limit = body_limit
         self.body_wanted = False
         self.phase = Phase.NOTHING
 
@@ -125,6 +125,13 @@ class Intake:
         data, self._buffer = self._buffer, b""
         return self._begin(data) if data else None
 
+    def reconfigure(self, dropped: frozenset[bytes], affinity_header: bytes | None, body_limit: int) -> None:
+        """Take over new settings; what was found out about the latest head is looked at again when it comes again."""
+        self._known = None
+        self._dropped = dropped
+        self._affinity_header = affinity_header
+        self._body_limit = body_limit
+
     def shut(self) -> None:
         """Read nothing more."""
         self.phase = Phase.SHUT
@@ -141,7 +148,7 @@ class Intake:
             if not data:
                 return None
         end = data.find(HEAD_END)
-        if 0 <= end <= self.head_limit:
+        if 0 <= end <= self._head_limit:
             return self._head(data[: end + 4], data[end + 4 :])
         self.phase = Phase.HEAD
         self._checker = httptools.HttpRequestParser(Silent())
@@ -149,10 +156,12 @@ class Intake:
 
     def _more_head(self, data: bytes) -> Incoming | None:
         """A head in parts: checked as it comes, so that nonsense does not have to be waited out."""
-        held = self._buffer + data
-        end = held.find(HEAD_END, max(0, len(self._buffer) - 3))
-        if (end if end >= 0 else len(held)) > self.head_limit:
-            message = f"The request's headers exceed {self.head_limit} bytes."
+        held, looked_at = self._buffer + data, max(0, len(self._buffer) - 3)
+        if held.startswith(b"\r\n"):
+            held, looked_at = held.lstrip(b"\r\n"), 0
+        end = held.find(HEAD_END, looked_at)
+        if (end if end >= 0 else len(held)) > self._head_limit:
+            message = f"The request's headers exceed {self._head_limit} bytes."
             return self._refuse(RequestHead(), ApiError(status=431, code="headers_too_large", message=message))
         if end >= 0:
             self._buffer = b""
@@ -168,13 +177,11 @@ class Intake:
 
     def _head(self, raw: bytes, rest: bytes) -> Incoming | None:
         known = self._known
-        if known is not None and known[0] == raw:
-            head = known[1]
-        else:
-            head = read_head(raw, self._dropped, self.affinity_header)
-            if len(raw) <= REMEMBERED_HEAD_BYTES:
-                self._known = (raw, head)
-        error, key = self._screen(head)
+        if known is None or known[0] != raw:
+            head = read_head(raw, self._dropped, self._affinity_header)
+            known = (raw, head, *self._screen(head))
+            self._known = known if len(raw) <= REMEMBERED_HEAD_BYTES else None
+        _, head, error, key = known
         self._incoming = incoming = Incoming(head, error, key)
         if error is not None and not self._may_read_over(head, rest):
             return self._refuse(head, error)
@@ -224,8 +231,8 @@ class Intake:
             chunks.feed(data)
         except ChunkError as exc:
             return self._refuse(incoming.head, bad_request("bad_request", f"Malformed request: {exc}."))
-        if len(chunks.payload) > self.body_limit:
-            return self._refuse(incoming.head, too_large(self.body_limit))
+        if len(chunks.payload) > self._body_limit:
+            return self._refuse(incoming.head, too_large(self._body_limit))
         if not chunks.done:
             return None
         incoming.body = bytes(chunks.payload)

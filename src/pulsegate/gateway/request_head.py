@@ -11,6 +11,7 @@ from typing import Final
 
 import httptools
 
+from pulsegate.core.routing import Lane
 from pulsegate.gateway.heads import OUR_PREFIX, connection_named
 from pulsegate.gateway.identity import presentable
 
@@ -27,6 +28,7 @@ class RequestHead:
         given_id: the client's request id if it is presentable, else None.
         content_length: None when there is none; the body is empty then unless ``chunked``.
         http10: an HTTP/1.0 client, which knows no chunks and no 100.
+        lane: what the client asks for, None if it does not say.
         flaw: why the head is refused, None if it is not.
     """
 
@@ -43,9 +45,9 @@ class RequestHead:
         "http10",
         "if_none_match",
         "keep_alive",
+        "lane",
         "method",
         "path",
-        "priority",
         "target",
     )
 
@@ -57,7 +59,7 @@ class RequestHead:
         self.given_id: bytes | None = None
         self.authorization: bytes | None = None
         self.affinity: bytes | None = None
-        self.priority: bytes | None = None
+        self.lane: Lane | None = None
         self.if_none_match: bytes | None = None
         self.content_length: int | None = None
         self.chunked = False
@@ -158,7 +160,7 @@ def _take(head: RequestHead, seen: dict[bytes, list[bytes]], affinity_header: by
             case b"x-request-id":
                 head.given_id = value if len(values) == 1 and presentable(value) else None
             case b"x-request-priority":
-                head.priority = value.lower()
+                head.lane = _LANES.get(value.lower())
             case b"if-none-match":
                 head.if_none_match = value
             case b"expect":
@@ -178,6 +180,7 @@ def _origin_form(target: bytes) -> bytes:
     return b"/" + path if slash else b"/"
 
 
+_LANES: Final = {b"normal": Lane.NORMAL, b"low": Lane.LOW}
 _READ: Final = frozenset(
     {
         b"host",

@@ -16,7 +16,7 @@ from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.access import AccessLog, open_log
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.counters import Counters
-from pulsegate.gateway.downstream import ClientConnection
+from pulsegate.gateway.downstream import LAST_CALL_S, ClientConnection
 from pulsegate.gateway.heads import dropped_names
 from pulsegate.gateway.identity import request_ids
 from pulsegate.gateway.keys import KeyRing, load_keys
@@ -26,6 +26,7 @@ from pulsegate.gateway.sink import NullSink, Sink
 from pulsegate.gateway.sweeper import Sweeper
 
 _BACKLOG = 4096
+_DRAIN_TURN_S = 0.02
 
 
 class Gateway:
@@ -140,6 +141,8 @@ class Gateway:
         context.setup = setup
         context.budget.resize(setup.limits.retry_percent, setup.limits.retry_floor)
         self._take_over(setup)
+        for client in self._clients:
+            client.reconfigured()
 
     def _take_over(self, setup: Setup) -> None:
         context = self._context
@@ -148,17 +151,23 @@ class Gateway:
         context.affinity_header = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
 
     async def drain(self, timeout_s: float) -> int:
-        """Stop accepting, close idle connections, let requests end; returns how many were cut off at the timeout."""
+        """Stop accepting, let requests end, close connections; returns how many requests were cut off at the timeout.
+
+        An idle connection stays open for a moment, because its client may be about to use it: that request is still
+        answered, and its answer says that the connection closes.
+        """
         context = self._context
         context.draining = True
         if self._server is not None:
             self._server.close()
-        for client in list(self._clients):
-            client.close_if_idle()
-        if context.live:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await context.emptied.wait()
+        until = context.now() + LAST_CALL_S
+        for client in self._clients:
+            client.last_call(until)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._clients:
+                    await asyncio.sleep(_DRAIN_TURN_S)
+                    self._sweeper.look_at_clients()
         left = len(context.live)
         for client in list(self._clients):
             client.abort()

@@ -82,11 +82,16 @@ class Sweeper:
 
     def _each_second(self, now: float) -> None:
         self._context.wall_offset_s = self._context.wall() - now
-        for client in [client for client in self._clients if client.due_at <= now]:
-            client.overdue(now)
+        self.look_at_clients()
         for backend in self._context.roster.backends.values():
             backend.expire(now)
         self._figures()
+
+    def look_at_clients(self) -> None:
+        """Tell connections whose deadline is over."""
+        now = self._context.now()
+        for client in [client for client in self._clients if client.due_at <= now]:
+            client.overdue(now)
 
     def _look_at_endpoints(self, now: float) -> None:
         """Users wait at an endpoint and it gives no sign: ask for a probe, ever more rarely while nothing changes."""

@@ -27,10 +27,6 @@ class Owner(Protocol):
         """The connection ended or sent what is not HTTP; it is closed. An answer may have been complete by its end."""
         ...
 
-    def upstream_paused(self, *, paused: bool) -> None:
-        """The endpoint does not read as fast as we write (or does again)."""
-        ...
-
 
 class UpstreamConnection(asyncio.Protocol):
     """One connection to an endpoint. One exchange at a time.
@@ -51,6 +47,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_interim",
         "_keep",
         "_parser",
+        "_paused",
         "_raw",
         "_status",
         "closed",
@@ -73,6 +70,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.pieces: list[bytes] = []
         self.closed = False
         self.uses = 0
+        self._paused = False
         self._clear()
 
     def _clear(self) -> None:
@@ -104,10 +102,20 @@ class UpstreamConnection(asyncio.Protocol):
         fit = self.uses == 0 or (self.complete and self._keep and not self.excess)
         if fit and not self.closed and self.transport is not None:
             self._clear()
-            self.transport.resume_reading()
+            self.pause_reading(paused=False)
             self._home.keep(self)
         else:
             self.abort()
+
+    def pause_reading(self, *, paused: bool) -> None:
+        """Back-pressure: read no more for now, or go on."""
+        if paused is self._paused or self.closed or self.transport is None:
+            return
+        self._paused = paused
+        if paused:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
     def abort(self) -> None:
         """Close at once; nothing more is told to the owner."""
@@ -160,7 +168,7 @@ class UpstreamConnection(asyncio.Protocol):
         begin = 0
         for _ in range(self._interim):
             begin = raw.find(HEAD_END, begin) + len(HEAD_END)
-        self.head = AnswerHead(self._status, raw[begin : raw.find(HEAD_END, begin)])
+        self.head = self._home.read_head(self._status, raw[begin : raw.find(HEAD_END, begin)])
         self._raw = b""
         return True
 
@@ -184,16 +192,6 @@ class UpstreamConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The other side ended its half: close ours too."""
         return False
-
-    def pause_writing(self) -> None:
-        """A large body is on its way."""
-        if self.owner is not None:
-            self.owner.upstream_paused(paused=True)
-
-    def resume_writing(self) -> None:
-        """It went out."""
-        if self.owner is not None:
-            self.owner.upstream_paused(paused=False)
 
     # llhttp's callbacks
 
@@ -233,6 +231,10 @@ class Home(Protocol):
 
     def opened(self, conn: UpstreamConnection) -> None:
         """A connection was made."""
+        ...
+
+    def read_head(self, status: int, raw: bytes) -> AnswerHead:
+        """What this head says: many are the same."""
         ...
 
     def keep(self, conn: UpstreamConnection) -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsegate.core.routing import Lane
 from pulsegate.gateway.chunked_body import ChunkedBody, ChunkError
 from pulsegate.gateway.errors import ApiError
 from pulsegate.gateway.heads import dropped_names
@@ -159,7 +160,7 @@ def test_what_a_head_says() -> None:
         b"X-LLM-Probe: true",
     )
     assert got.flaw is None
-    assert (got.authorization, got.given_id, got.priority, got.affinity) == (b"Bearer k", b"r-1", b"low", b"s")
+    assert (got.authorization, got.given_id, got.lane, got.affinity) == (b"Bearer k", b"r-1", Lane.LOW, b"s")
     assert got.content_type_given
     kept = b"x-request-priority: LOW\r\nX-Session: s\r\ncontent-type: application/json\r\nX-Kept:  as it is  \r\n"
     assert got.forward == kept

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.routing import Seat
+from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.counters import EndpointCounters
 from pulsegate.gateway.framing import MAX_EVENT_BYTES, events_of, whole_events
 from pulsegate.gateway.relay import Relay
@@ -22,6 +23,10 @@ class Home:
 
     def opened(self, conn: UpstreamConnection) -> None: ...
     def keep(self, conn: UpstreamConnection) -> None: ...
+
+    def read_head(self, status: int, raw: bytes) -> AnswerHead:
+        return AnswerHead(status, raw)
+
     def lost(self, conn: UpstreamConnection) -> None: ...
 
 
@@ -75,8 +80,6 @@ class Played:
         self.relay.pass_on(data, conn.pieces, self.now, complete=conn.complete)
 
     def broke(self, *_: object) -> None: ...
-
-    def upstream_paused(self, *, paused: bool) -> None: ...
 
     def play(self, reads: list[bytes]) -> None:
         self.conn.data_received(STREAM_HEAD)
