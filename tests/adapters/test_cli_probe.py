@@ -118,7 +118,7 @@ async def test_a_private_authority(capsys, tmp_path):
         (["http://a", "--engine", "vlm"], "--engine: `vlm` is not one of the choices (did you mean `vllm`?"),
         (["http://a", "--healthy-ttft", "2s"], "--timeout: is 800ms and must be more than `congested_ttft`, 2s"),
         (["http://a", "--header", "X"], "--header: write it as 'Name: value'"),
-        (["http://a", "--header", "a b: c"], "--header: names `a b`, which is not a header name"),
+        (["http://a", "--header", "a b: c"], "--header: holds something that is not a header name"),
         (["https://a", "--ca-file", "/no/such.pem"], "--ca-file: `/no/such.pem` cannot be read"),
         (["http://a", "--api-key-env", "NO_SUCH_KEY"], "the environment variable NO_SUCH_KEY is not set"),
         (["http://a", "--expect", "("], "--expect: `(` is not a regular expression"),

@@ -56,8 +56,6 @@ def _problem(detail: ErrorDetails, path: KeyPath, document: Document) -> Problem
     elif kind in _LIMITS:
         limit, words = _LIMITS[kind]
         message = f"{words} {_limit(context[limit], path)}"
-    elif kind == "literal_error":
-        message, fix = "is not one of the choices", f"choose {context['expected']}"
     value = document.shown(path)
     return document.problem(path, f"`{value}` {message}" if value else message, fix)
 

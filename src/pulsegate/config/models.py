@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from pulsegate.config.address import EndpointUrl
 from pulsegate.config.policies import EjectionSection, ProbeSection
-from pulsegate.config.section import Headers, Lane, Listed, Pattern, Secret, Section, ServerTls, Text
+from pulsegate.config.section import Headers, Listed, Pattern, Secret, Section, ServerTls, Text
 from pulsegate.config.units import Seconds, Whole, one_of, rejected
 from pulsegate.core.fleet import EndpointSpec, EngineName, TlsSpec
 from pulsegate.core.ids import EndpointId, PoolName
@@ -86,4 +86,3 @@ class ModelSection(Section):
     ejection: EjectionSection = EjectionSection()
     expect: Pattern | None = None
     ttft_deadline_s: Seconds | None = Field(default=None, alias="ttft_deadline")
-    priority: Lane = "normal"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from pydantic import (
     AfterValidator,
@@ -123,7 +123,6 @@ ExistingFile = Annotated[str, Field(min_length=1), AfterValidator(_existing_file
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Headers = Annotated[tuple[tuple[str, SecretStr], ...], BeforeValidator(_headers)]
-Lane = Literal["normal", "low"]
 
 
 class ServerTls(Section):
