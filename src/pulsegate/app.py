@@ -5,6 +5,7 @@ import contextlib
 import gc
 import resource
 import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from pulsegate import __version__
 from pulsegate.assembly import encoded_setup
 from pulsegate.config import Config, ConfigError
+from pulsegate.config.address import Listen
 from pulsegate.control.audience import Audience
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.desk import Desk
@@ -23,6 +25,7 @@ from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver
 from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
 from pulsegate.control.selfcheck import LoopLag
+from pulsegate.control.succession import INHERIT_S, Succession
 from pulsegate.control.workforce import END_GRACE_S, Hiring, Workforce
 from pulsegate.core.board import Board
 from pulsegate.core.events import Event
@@ -34,7 +37,7 @@ from pulsegate.export.scrape import page
 from pulsegate.export.traffic import TrafficSeries
 from pulsegate.export.workers import WorkerNews
 from pulsegate.status.app import admin_app
-from pulsegate.status.server import ListenError, base_url, listen, serving
+from pulsegate.status.server import AddressInUseError, ListenError, base_url, listen, serving
 from pulsegate.status.stream import EventHub
 
 __all__ = ["Control", "ListenError", "LogFormat", "Parts", "calm_collector", "run_control", "run_gateway", "serve"]
@@ -127,7 +130,7 @@ class DataPlane:
 
 @contextlib.asynccontextmanager
 async def run_gateway(
-    config: Config, control: Control, parts: Parts, *, access_log: str | None = None, drain: bool = True
+    config: Config, control: Control, parts: Parts, *, access_log: str | None = None, hurry: asyncio.Event | None = None
 ) -> AsyncGenerator[DataPlane]:
     """Serve users' requests by what ``control`` knows while the context is open; then let requests under way finish.
 
@@ -136,34 +139,64 @@ async def run_gateway(
         control: the running control process that the workers follow and report to.
         parts: log and clock.
         access_log: a file for one line per request, ``-`` for standard output, None for none.
-        drain: False ends the workers at once when the context closes.
+        hurry: once it is set, requests under way are waited for no more.
 
     Raises:
         ListenError: the gateway's address cannot be listened on.
         ValueError: an endpoint's address cannot be used.
     """
-    listener = listen(config.gateway.listen.host, config.gateway.listen.port, "gateway.listen")
+    setup = encoded_setup(config, access_log=access_log, created=int(parts.clock.wall()))
+    listener, succession = await _take_address(config.gateway.listen)
     hiring = Hiring(
         command=(sys.executable, "-m", "pulsegate.gateway"),
         listener=listener,
         count=config.gateway.workers,
-        drain_timeout_s=config.gateway.drain_timeout_s if drain else 0.0,
+        drain_timeout_s=config.gateway.drain_timeout_s,
     )
-    setup = encoded_setup(config, access_log=access_log, created=int(parts.clock.wall()))
     news = WorkerNews(parts.log, TrafficSeries(control.metrics.registry))
     workforce = Workforce(hiring, setup, tell=control.tell, observer=news, clock=parts.clock)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(workforce.run())
         following = group.create_task(_follow(control.snapshots, workforce))
+        hurrying = group.create_task((hurry or asyncio.Event()).wait())
         try:
             await workforce.ready()
+            succession.serving()
             yield DataPlane(url=base_url(listener), workforce=workforce, access_log=access_log)
         finally:
             following.cancel()
+            succession.close()
             listener.close()
             workforce.drain()
-            await asyncio.wait([working], timeout=hiring.drain_timeout_s + END_GRACE_S)
+            patience_s = hiring.drain_timeout_s + END_GRACE_S
+            await asyncio.wait([working, hurrying], timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            hurrying.cancel()
             working.cancel()
+
+
+async def _take_address(where: Listen) -> tuple[socket.socket, Succession]:
+    """A listening socket and the name that goes with its address. Orphaned workers who hold it hand it over.
+
+    Raises:
+        ListenError: it cannot be listened on.
+    """
+    try:
+        listener = listen(where.host, where.port, "gateway.listen")
+    except AddressInUseError as taken:
+        try:
+            succession = Succession.of(taken.address)
+        except OSError:
+            raise taken from None  # it is served by a control process that lives
+        inherited = await succession.inherited(INHERIT_S)
+        if inherited is None:
+            succession.close()
+            raise
+        return inherited, succession
+    try:
+        return listener, Succession.of(listener.getsockname())
+    except OSError as exc:
+        listener.close()
+        raise ListenError(f"gateway.listen: {where} belongs to another process: {exc}") from exc
 
 
 async def _follow(snapshots: LatestSnapshot, workforce: Workforce) -> None:
@@ -195,7 +228,7 @@ async def _serve(config: Config, parts: Parts, reload: Reload, log_format: LogFo
     try:
         async with (
             run_control(config, parts) as control,
-            run_gateway(config, control, parts, access_log=access_log) as gateway,
+            run_gateway(config, control, parts, access_log=access_log, hurry=signals.hurry) as gateway,
         ):
             _say_where_to_look(control.url, gateway.url, config, parts.log, log_format)
             calm_collector()
@@ -209,17 +242,20 @@ async def _serve(config: Config, parts: Parts, reload: Reload, log_format: LogFo
 
 
 class _Signals:
-    """What the operator said by signal. The second SIGTERM or SIGINT ends the process as it would by default."""
+    """What the operator said by signal: SIGTERM or SIGINT once, twice; the third ends the process by default."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.stop, self.hang_up = asyncio.Event(), asyncio.Event()
+        self.stop, self.hurry, self.hang_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._loop = loop
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self.hang_up.set)
 
     def _stop(self) -> None:
-        self.stop.set()
+        if not self.stop.is_set():
+            self.stop.set()
+            return
+        self.hurry.set()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.remove_signal_handler(number)
 

@@ -223,6 +223,11 @@ class Gateway:
         return self._context.counters.figures(in_flight=budget.in_flight, retries_under_way=budget.used)
 
     @property
+    def drain_timeout_s(self) -> float:
+        """How long requests may go on after a drain was asked for, by the latest setup."""
+        return self._context.setup.drain_timeout_s
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is held for anyone: no request, no seat, no retry. For tests and drains."""
         context = self._context

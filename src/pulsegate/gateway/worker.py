@@ -1,20 +1,24 @@
 """One worker process: serves what the control process sets up, follows its snapshots, reports what it saw.
 
-When the control process is gone the worker goes on serving by its last snapshot (fail static) until it is told to end.
+When the control process is gone the worker goes on serving by its last snapshot (fail static) until a new control
+process has taken its address over, or until nobody has asked for anything for a minute.
 """
 
 import asyncio
 import contextlib
 import gc
+import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
 import uvloop
 
+from pulsegate.control.clock import SystemClock, iso8601
 from pulsegate.control.line import Line
 from pulsegate.control.link import (
     DrainNow,
@@ -27,6 +31,7 @@ from pulsegate.control.link import (
     Refused,
     Traffic,
 )
+from pulsegate.control.succession import QUIET_S, Quiet, succeeded
 from pulsegate.core.events import TrafficSeen
 from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.snapshot import Snapshot
@@ -58,6 +63,8 @@ class Worker:
         self._snapshot: Snapshot | None = None
         self._first_setup: asyncio.Future[Setup] | None = None
         self._end: asyncio.Future[float | None] | None = None
+        self._orphaned = asyncio.Event()
+        self._quiet = Quiet()
 
     async def run(self, line_socket: socket.socket) -> int:
         """Serve; returns the exit status."""
@@ -76,24 +83,36 @@ class Worker:
         except ValueError as exc:
             self._line.say(Refused(str(exc)))
             return EXIT_REFUSED
-        async with gateway.open(self._listener):
+        async with gateway.open(self._listener), asyncio.TaskGroup() as tasks:
             self._gateway = gateway
             if self._snapshot is not None:
                 gateway.follow(self._snapshot)
             _calm_collector()
             self._line.say(Ready())
+            waiting = tasks.create_task(self._await_successor())
             timeout_s = await end
-            await gateway.drain(setup.drain_timeout_s if timeout_s is None else timeout_s)
+            waiting.cancel()
+            await gateway.drain(gateway.drain_timeout_s if timeout_s is None else timeout_s)
         self._line.close()
         return 0
+
+    async def _await_successor(self) -> None:
+        await self._orphaned.wait()
+        _tell("the control process is gone: this worker goes on by what it knew last")
+        await succeeded(self._listener)
+        _tell("a new control process serves: this worker lets its requests end")
+        self._drain(None)
 
     def traffic(self, seen: Sequence[TrafficSeen]) -> None:
         """Sink: to the control process."""
         self._line.say(Traffic(list(seen)))
 
     def figures(self, figures: WorkerFigures) -> None:
-        """Sink: to the control process."""
-        self._line.say(Figures(figures))
+        """Sink: to the control process; without one they tell whether anybody still needs us."""
+        if not self._orphaned.is_set():
+            self._line.say(Figures(figures))
+        elif self._quiet.seconds(figures, asyncio.get_running_loop().time()) >= QUIET_S:
+            self._drain(0.0)
 
     def _heard(self, message: Message) -> None:
         match message:
@@ -130,6 +149,14 @@ class Worker:
         """The control process is gone. Before the first setup there is nothing to serve; later the show goes on."""
         if self._gateway is None:
             self._drain(0.0)
+        self._orphaned.set()
+
+
+def _tell(event: str) -> None:
+    """One line on standard error, in the shape of the control process's own."""
+    line = {"event": event, "pid": os.getpid(), "level": "warning", "at": iso8601(SystemClock().wall())}
+    with contextlib.suppress(OSError):  # who read it may be gone, too
+        os.write(sys.stderr.fileno(), msgspec.json.encode(line) + b"\n")
 
 
 def _calm_collector() -> None:

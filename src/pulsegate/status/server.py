@@ -18,11 +18,20 @@ class ListenError(Exception):
     """An address cannot be listened on; the message says why and what to do."""
 
 
+class AddressInUseError(ListenError):
+    """Somebody listens there; ``address`` is the literal IP and the port that it came to."""
+
+    def __init__(self, message: str, address: tuple[str, int]) -> None:
+        super().__init__(message)
+        self.address = address
+
+
 def listen(host: str, port: int, setting: str) -> socket.socket:
     """A listening socket; port 0 takes a free one. ``setting`` is what the operator calls this address.
 
     Raises:
-        ListenError: the address is taken, not ours, or not allowed.
+        AddressInUseError: the address is taken.
+        ListenError: it is not ours, or not allowed.
     """
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -37,7 +46,10 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
         sock.setblocking(False)  # noqa: FBT003 - the socket API
     except OSError as exc:
         sock.close()
-        raise ListenError(f"{setting}: cannot listen on {host}:{port}: {_advice(exc)}") from exc
+        message = f"{setting}: cannot listen on {host}:{port}: {_advice(exc)}"
+        if exc.errno == errno.EADDRINUSE:
+            raise AddressInUseError(message, (str(address[0]), int(address[1]))) from exc
+        raise ListenError(message) from exc
     return sock
 
 
