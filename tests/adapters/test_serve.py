@@ -24,15 +24,25 @@ class Served:
         self.url = url
         self.lines = lines
 
-    async def log(self, event: str) -> dict[str, Any]:
-        """The next line about ``event``."""
+    async def line(self) -> dict[str, Any]:
+        """The next line of the log."""
         assert self.process.stdout is not None
         async with asyncio.timeout(15):
-            while raw := await self.process.stdout.readline():
-                self.lines.append(json.loads(raw))
-                if self.lines[-1]["event"] == event:
-                    return self.lines[-1]
-        raise AssertionError(f"it ended without saying {event!r}: {self.lines}")
+            raw = await self.process.stdout.readline()
+        assert raw, f"it ended: {self.lines}"
+        self.lines.append(json.loads(raw))
+        return self.lines[-1]
+
+    async def log(self, event: str) -> dict[str, Any]:
+        """The next line about ``event``."""
+        while (line := await self.line())["event"] != event:
+            pass
+        return line
+
+    async def all_healthy(self, count: int) -> None:
+        """Until that many endpoints have been told to be healthy, now or before."""
+        while len({line["endpoint"] for line in self.lines if line.get("new") == "healthy"}) < count:
+            await self.line()
 
     async def row(self, number: int) -> dict[str, Any]:
         return (await request(self.url, "/api/endpoints")).json["endpoints"][number]
@@ -50,18 +60,19 @@ async def serving(config: Path) -> AsyncGenerator[Served]:
     process = await start(config)
     served = Served(process, "", [])
     try:
-        served.url = (await served.log("watching"))["admin"]
+        served.url = (await served.log("serving"))["admin"]
         yield served
     finally:
         if process.returncode is None:
-            process.kill()
+            process.terminate()  # not killed: its workers would go on without it, as they should
         await process.communicate()
 
 
 def write(path: Path, urls: list[str], admin: str = "127.0.0.1:0") -> Path:
     endpoints = ", ".join(f"{{url: '{url}', engine: vllm, model: m}}" for url in urls)
     path.write_text(
-        f"admin: {{listen: '{admin}'}}\nprobe: {{interval: 300ms, healthy_ttft: 100ms, congested_ttft: 150ms, timeout: 250ms}}\n"
+        f"admin: {{listen: '{admin}'}}\ngateway: {{listen: '127.0.0.1:0'}}\n"
+        "probe: {interval: 300ms, healthy_ttft: 100ms, congested_ttft: 150ms, timeout: 250ms}\n"
         f"models:\n  - {{name: m, endpoints: [{endpoints}]}}\n"
     )
     return path
@@ -76,8 +87,7 @@ async def sims() -> AsyncGenerator[SimServer]:
 async def test_serves_reloads_refuses_a_bad_reload_and_stops_cleanly(tmp_path: Path, sims: SimServer) -> None:
     config = write(tmp_path / "pulsegate.yaml", [sims.url(0)])
     async with serving(config) as served:
-        while (await served.log("endpoint changed"))["new"] != "healthy":
-            pass
+        await served.all_healthy(1)
         assert (await served.row(0))["state"] == "healthy"
 
         config.write_text("models: [{nme: m}]\n")
@@ -107,10 +117,7 @@ async def test_ctrl_c_stops_it(tmp_path: Path, sims: SimServer) -> None:
 
 async def test_a_process_that_was_stopped_condemns_nobody_when_it_goes_on(tmp_path: Path, sims: SimServer) -> None:
     async with serving(write(tmp_path / "pulsegate.yaml", [sims.url(0), sims.url(1)])) as served:
-        healthy: set[str] = set()
-        while len(healthy) < 2:
-            line = await served.log("endpoint changed")
-            healthy |= {line["endpoint"]} if line["new"] == "healthy" else set()
+        await served.all_healthy(2)
         for _ in range(3):
             served.process.send_signal(signal.SIGSTOP)
             await asyncio.sleep(1.5)  # longer than a probe's deadline: this is a real process
