@@ -229,16 +229,16 @@ def _stream(x: Exchange, work: Work, tokens: Iterator[str], how: Generate) -> Wa
         last = gen.sent == wanted
         payloads.append(wire.token(gen, text, reason if last and not wire.finish_apart else None))
         if last:
-            break
-        x.send(payloads)
-        payloads = []
+            _end_stream(x, work, payloads, reason)
+            return
         gap_s = _gap(x, how)
         if gap_s or gen.sent % _BURST == 0:
+            x.send(payloads)
+            payloads = []
             yield gap_s
-        while x.line.paused:
-            yield 0.01
-    if gen.sent >= wanted:
-        _end_stream(x, work, payloads, reason)
+            while x.line.paused:
+                yield 0.01
+    x.send(payloads)
 
 
 def _end_stream(x: Exchange, work: Work, payloads: list[bytes], reason: str) -> None:
