@@ -1,5 +1,6 @@
 """One request from its body's arrival to its line in the access log: carries out what the rescue machine decides."""
 
+from collections.abc import Callable
 from typing import Protocol, assert_never
 
 from pulsegate.core.rescue import Action, Answer, Cancel, FailureKind, Park, Rescue, Start
@@ -27,6 +28,10 @@ class Client(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
+        ...
+
+    def writer(self) -> Callable[[bytes], object]:
+        """What sends bytes without a detour."""
         ...
 
     def refuse(self, error: ApiError, incoming: Incoming) -> None:

@@ -1,5 +1,6 @@
 """The winning attempt's answer on its way to the client: its head, then its body through a relay, to a proper end."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from pulsegate.core.rescue import FailureKind
@@ -22,6 +23,10 @@ class Receiver(Protocol):
         """Send bytes."""
         ...
 
+    def writer(self) -> Callable[[bytes], object]:
+        """What sends bytes without a detour."""
+        ...
+
     def call_over(self, *, keep_alive: bool) -> None:
         """The answer is complete, or cannot be completed: then ``keep_alive`` is False."""
         ...
@@ -40,7 +45,7 @@ class Served(Protocol):
 
 
 class Delivery:
-    """Owns the upstream connection from the first token on."""
+    """Carries one answer out, to whatever end it comes."""
 
     __slots__ = ("_attempt", "_call", "_client", "_conn", "_context", "_relay", "_status", "_stream")
 
@@ -68,46 +73,32 @@ class Delivery:
         head = answer_head(self._context, self._call.incoming, attempt, conn.head, attempts)
         self._client.write(head + (b"\r\n" if http10 else b"Transfer-Encoding: chunked\r\n\r\n"))
         self._relay = relay = Relay(
-            self._client,
+            self._client.writer(),
+            self,
             attempt.backend.counters,
             chunked_in=conn.head.chunked,
             chunked_out=not http10,
             stream=stream,
             hide_usage=hide_usage,
-            now=now,
+            now=self._context.now,
         )
-        conn.owner = self
-        relay.begin(attempt.payload, attempt.last_read, now, complete=conn.complete)
-        attempt.payload = []
-        if conn.complete:
-            self._finish()
-        elif self._client.paused:
+        payload, attempt.payload = attempt.payload, []
+        if self._client.paused:
             self.client_paused(paused=True)
-
-    # the upstream connection's owner
-
-    def fed(self, conn: UpstreamConnection, data: bytes) -> None:
-        """Owner: a read came."""
-        relay = self._relay
-        if relay is not None:
-            complete = conn.complete
-            relay.pass_on(b"" if conn.excess else data, conn.pieces, self._context.now(), complete=complete)
-            if complete:
-                self._finish()
+        relay.begin(conn, payload, attempt.last_read, now)
 
     def broke(self, conn: UpstreamConnection, kind: FailureKind, detail: str) -> None:  # noqa: ARG002
-        """Owner: the connection ended."""
+        """Ending: the connection ended before, or with, the answer."""
         relay = self._relay
         if conn.complete and relay is not None and relay.finish_at_close():
-            self._finish()
+            self.relayed()
             return
         self._attempt.backend.counters.failed("cut", evidence=True)
         self._context.alarm()
         self._broken_off(CUT, "cut")
 
-    # its end
-
-    def _finish(self) -> None:
+    def relayed(self) -> None:
+        """Ending: the answer has gone out to its end."""
         relay = self._relay
         told_error = relay is not None and relay.told_error
         if told_error:

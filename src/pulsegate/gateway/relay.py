@@ -5,10 +5,15 @@ taken out of its framing and goes on with the rest of its event, so that a clien
 error event can be put after any read. That is also how the usage chunk that only we asked for is left out.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable
 from typing import Protocol
 
+from pulsegate.core.figures import GAP_BOUNDS_S
+from pulsegate.core.rescue import FailureKind
 from pulsegate.gateway.counters import EndpointCounters
 from pulsegate.gateway.framing import ALIGNED, EVENT_ENDS, LAST_CHUNK, chunk, events_of, whole_events
+from pulsegate.gateway.upstream import UpstreamConnection
 from pulsegate.gateway.usage import Usage, is_usage_only, usage_in_events
 
 _USAGE = b'"usage"'
@@ -17,20 +22,23 @@ _NO_CHOICES = (b'"choices":[]', b'"choices": []')
 _ENDED = (b"[DONE]", b'"finish_reason":"', b'"finish_reason": "', b"response.completed", b"response.incomplete")
 
 
-class Outlet(Protocol):
-    """Where a relay writes to."""
+class Ending(Protocol):
+    """Who is told how a relay ends."""
 
-    def write(self, data: bytes, /) -> object:
-        """Send these bytes; they are buffered when the client is slow."""
+    def relayed(self) -> None:
+        """The answer has gone out to its end."""
+        ...
+
+    def broke(self, conn: UpstreamConnection, kind: FailureKind, detail: str) -> None:
+        """The connection ended before, or with, the answer."""
         ...
 
 
 class Relay:
-    """One answer on its way to the client.
+    """One answer on its way to the client. The upstream connection's owner from the first token on.
 
     Attributes:
         token_at: when the latest token went by; comments do not count.
-        events: how many events with data went by.
         told_error: an error event of the endpoint's own went by.
     """
 
@@ -38,118 +46,150 @@ class Relay:
         "_aligned",
         "_chunked_out",
         "_counters",
+        "_ending",
         "_events_only",
+        "_gaps",
         "_hide_usage",
         "_last_payload",
-        "_outlet",
+        "_now",
         "_pending",
         "_usage_payload",
         "_verbatim",
-        "events",
+        "_write",
         "token_at",
         "told_error",
     )
 
     def __init__(
         self,
-        outlet: Outlet,
+        write: Callable[[bytes], object],
+        ending: Ending,
         counters: EndpointCounters,
         *,
         chunked_in: bool,
         chunked_out: bool,
         stream: bool,
         hide_usage: bool,
-        now: float,
+        now: Callable[[], float],
     ) -> None:
         """Nothing is written yet.
 
         Args:
-            outlet: the client's connection.
+            write: sends bytes to the client.
+            ending: is told how it ends.
             counters: of the endpoint.
             chunked_in: the endpoint's answer is chunked.
             chunked_out: the client's answer is; False for HTTP/1.0, where the payload goes bare.
             stream: the payload is an event stream; other payload is passed on wherever it is cut.
             hide_usage: leave out the chunk that has usage and nothing else.
-            now: the first token's time.
+            now: monotonic seconds.
         """
-        self._outlet = outlet
+        self._write = write
+        self._ending = ending
         self._counters = counters
+        self._gaps = counters.gaps.counts
         self._chunked_out = chunked_out
         self._verbatim = chunked_in and chunked_out and stream
         self._events_only = stream
         self._hide_usage = hide_usage
-        self._aligned = True
+        self._aligned = False
         self._pending = b""
         self._usage_payload = b""
         self._last_payload = b""
-        self.token_at = now
-        self.events = 0
+        self._now = now
+        self.token_at = 0.0
         self.told_error = False
 
-    def begin(self, payload: list[bytes], last_read: bytes, now: float, *, complete: bool) -> None:
-        """What was held back goes out; ``last_read`` is the read that opened the gate."""
-        self._reframe(b"".join(payload), now, complete=complete)
-        self._aligned = not self._pending and last_read.endswith(ALIGNED)
+    def begin(self, conn: UpstreamConnection, payload: list[bytes], last_read: bytes, now: float) -> None:
+        """Become the owner of ``conn``; what was held back goes out. ``last_read`` is the read that opened the gate."""
+        self.token_at = now
+        conn.owner = self
+        self._reframe(b"".join(payload), now, complete=conn.complete)
+        self._aligned = self._verbatim and not self._pending and last_read.endswith(ALIGNED)
+        if conn.complete:
+            self._ending.relayed()
 
-    def pass_on(self, data: bytes, pieces: list[bytes], now: float, *, complete: bool) -> None:
-        """A read came: ``data`` as it was (empty if it may not go on so), ``pieces`` its payload.
+    def fed(self, conn: UpstreamConnection, data: bytes) -> None:
+        """Owner: a read came. The first branch is what nearly all reads of all streams take."""
+        now = self._now()
+        pieces = conn.pieces
+        if (
+            self._aligned
+            and data.endswith(ALIGNED)
+            and pieces
+            and pieces[-1].endswith(EVENT_ENDS)
+            and _USAGE not in data
+            and _ERROR not in data
+            and not conn.complete
+        ):
+            self._write(data)
+            events = data.count(b"data:")
+            if events:
+                self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
+                counters = self._counters
+                counters.tokens += events
+                counters.sign_at = self.token_at = now
+            return
+        self._pass_on(b"" if conn.excess else data, pieces, now, complete=conn.complete)
+        if conn.complete:
+            self._ending.relayed()
 
-        ``complete``: the answer ends with it.
+    def broke(self, conn: UpstreamConnection, kind: FailureKind, detail: str) -> None:
+        """Owner: the connection ended."""
+        self._ending.broke(conn, kind, detail)
+
+    def _pass_on(self, data: bytes, pieces: list[bytes], now: float, *, complete: bool) -> None:
+        """Pass on a read that may not be aligned, may tell usage or an error, or may be the last.
+
+        ``data`` is empty if the read may not go on as it is.
         """
-        if self._verbatim and self._aligned and self._closed_by(data, pieces, complete=complete):
-            if _ERROR in data:
-                self.told_error = True
-            if _USAGE not in data:
-                self._outlet.write(data)
-                self._count(data.count(b"data:"), now)
-                return
-            self._usage_payload = payload = b"".join(pieces)
-            if not self._hide_usage or not any(mark in payload for mark in _NO_CHOICES):
-                self._outlet.write(data)
-                self._count(data.count(b"data:"), now)
-                return
-        self._reframe(b"".join(pieces), now, complete=complete)
-        self._aligned = not self._pending and data.endswith(ALIGNED)
+        payload = b"".join(pieces)
+        if self._aligned and not self._hides(payload) and _closed_by(data, payload, complete=complete):
+            self._look_at(payload, now)
+            self._write(data)
+            return
+        self._reframe(payload, now, complete=complete)
+        self._aligned = self._verbatim and not self._pending and data.endswith(ALIGNED)
 
-    def _closed_by(self, data: bytes, pieces: list[bytes], *, complete: bool) -> bool:
-        """Whether nothing stays open after this read: no event and no chunk."""
-        if complete:
-            return data.endswith(LAST_CHUNK) and (not pieces or pieces[-1].endswith(EVENT_ENDS))
-        return data.endswith(ALIGNED) and bool(pieces) and pieces[-1].endswith(EVENT_ENDS)
+    def _hides(self, payload: bytes) -> bool:
+        """Whether the chunk that has to be left out may be in here."""
+        return self._hide_usage and _USAGE in payload and any(mark in payload for mark in _NO_CHOICES)
 
     def _reframe(self, payload: bytes, now: float, *, complete: bool) -> None:
+        """Take payload out of its framing and put whole events into ours."""
         pending = self._pending + payload
         cut = len(pending) if complete or not self._events_only else whole_events(pending)
         out, self._pending = pending[:cut], pending[cut:]
         if out:
             self._last_payload = out
-            self._count(out.count(b"data:"), now)
-            if _ERROR in out and self._events_only:
-                self.told_error = True
-            if _USAGE in out:
-                self._usage_payload = out
-                if self._hide_usage:
-                    out = b"".join(event for event in events_of(out) if not _only_usage(event))
+            self._look_at(out, now)
+            if self._hide_usage and _USAGE in out:
+                out = b"".join(event for event in events_of(out) if not _only_usage(event))
         if out:
-            self._outlet.write(chunk(out) if self._chunked_out else out)
+            self._write(chunk(out) if self._chunked_out else out)
         if complete and self._chunked_out:
-            self._outlet.write(LAST_CHUNK)
+            self._write(LAST_CHUNK)
 
-    def _count(self, events: int, now: float) -> None:
+    def _look_at(self, payload: bytes, now: float) -> None:
+        """Notice tokens, usage and errors in whole events that go by."""
+        events = payload.count(b"data:")
         if events:
+            if now > self.token_at:  # the first token has no gap before it
+                self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
             counters = self._counters
-            if self.events:
-                counters.gaps.add(now - self.token_at)
             counters.tokens += events
             counters.sign_at = self.token_at = now
-            self.events += events
+        if _USAGE in payload:
+            self._usage_payload = payload
+        if self._events_only and _ERROR in payload:
+            self.told_error = True
 
     def end_with(self, event: bytes) -> None:
         """End the stream with this event, properly framed. What is left of half an event is dropped."""
         self._pending = b""
         if self._last_payload and not self._last_payload.endswith(EVENT_ENDS):
             event = b"\n\n" + event  # after an event that was too large to be waited for
-        self._outlet.write(chunk(event) + LAST_CHUNK if self._chunked_out else event)
+        self._write(chunk(event) + LAST_CHUNK if self._chunked_out else event)
 
     def finish_at_close(self) -> bool:
         """The endpoint closed an answer that had no length: end it, if it looks whole; else say False."""
@@ -167,3 +207,10 @@ class Relay:
 def _only_usage(event: bytes) -> bool:
     data = event.strip()
     return data.startswith(b"data:") and _USAGE in data and is_usage_only(data[5:])
+
+
+def _closed_by(data: bytes, payload: bytes, *, complete: bool) -> bool:
+    """Whether nothing stays open after this read: no event and no chunk."""
+    if complete:
+        return data.endswith(LAST_CHUNK) and (not payload or payload.endswith(EVENT_ENDS))
+    return data.endswith(ALIGNED) and payload.endswith(EVENT_ENDS)

@@ -48,6 +48,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_keep",
         "_parser",
         "_paused",
+        "_payload_pieces",
         "_raw",
         "_status",
         "closed",
@@ -55,6 +56,7 @@ class UpstreamConnection(asyncio.Protocol):
         "excess",
         "head",
         "idle_since",
+        "on_body",
         "owner",
         "pieces",
         "silent",
@@ -64,10 +66,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __init__(self, home: "Home") -> None:
         self._home = home
+        self.pieces: list[bytes] = []
+        self.on_body = self.pieces.append  # llhttp's callback, without a Python frame for each chunk
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self.transport: asyncio.Transport | None = None
         self.owner: Owner | None = None
-        self.pieces: list[bytes] = []
         self.closed = False
         self.uses = 0
         self._paused = False
@@ -83,6 +86,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.complete = False
         self.silent = True
         self.excess = False
+        self._payload_pieces = 0
         self.idle_since = 0.0
 
     def begin(self, owner: Owner, *data: bytes) -> None:
@@ -156,6 +160,8 @@ class UpstreamConnection(asyncio.Protocol):
             self.excess = True
         if self.head is None and not self._read_head():
             return
+        if self.excess:
+            del self.pieces[self._payload_pieces :]
         owner.fed(self, data)
 
     def _read_head(self) -> bool:
@@ -212,15 +218,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._status = status
         self._keep = parser.should_keep_alive()
 
-    def on_body(self, body: bytes) -> None:
-        """Collect payload."""
-        if not self.complete:
-            self.pieces.append(body)
-
     def on_message_complete(self) -> None:
         """The answer ended, unless it was an informational one."""
-        if self._status:
+        if self._status and not self.complete:
             self.complete = True
+            self._payload_pieces = len(self.pieces)
 
     def __repr__(self) -> str:
         return f"UpstreamConnection(status={self._status}, complete={self.complete}, uses={self.uses})"

@@ -66,24 +66,33 @@ class Played:
     def __init__(self, out: Out, *, hide: bool = False, stream: bool = True) -> None:
         self.out = out
         counters = EndpointCounters(Seat(id=EndpointId("e"), pool=PoolName("p")))
+        self.now = 0.0
+        self.ended = False
         self.relay = Relay(
-            out, counters, chunked_in=True, chunked_out=out.chunked, stream=stream, hide_usage=hide, now=0.0
+            out.write,
+            self,
+            counters,
+            chunked_in=True,
+            chunked_out=out.chunked,
+            stream=stream,
+            hide_usage=hide,
+            now=lambda: self.now,
         )
+        self.counters = counters
         self.conn = UpstreamConnection(Home())
         self.conn.owner = self
-        self.now = 0.0
 
     def fed(self, conn: UpstreamConnection, data: bytes) -> None:
-        if data == STREAM_HEAD:
-            return  # heads are no relay's business
-        self.now += 1.0
-        self.relay.pass_on(data, conn.pieces, self.now, complete=conn.complete)
+        self.relay.begin(conn, conn.pieces, data, self.now)
+
+    def relayed(self) -> None:
+        self.ended = True
 
     def broke(self, *_: object) -> None: ...
 
     def play(self, reads: list[bytes]) -> None:
-        self.conn.data_received(STREAM_HEAD)
-        for read in reads:
+        for read in [STREAM_HEAD, *reads]:
+            self.now += 1.0
             self.conn.data_received(read)
 
 
@@ -105,7 +114,7 @@ def test_whatever_the_cuts_the_payload_arrives_in_whole_events(
     raw = b"".join(chunk(piece) for piece in cut(payload, chunks)) + END
     played = Played(Out(chunked=chunked), hide=hide)
     reads = cut(raw, cuts)
-    played.conn.data_received(STREAM_HEAD)
+    played.play([])
     for read in reads[:-1]:
         played.conn.data_received(read)
         sent, ended = played.out.read()
@@ -123,7 +132,8 @@ def test_aligned_reads_go_on_as_they_are() -> None:
     reads = [chunk(event) for event in STREAM[:4]] + [chunk(STREAM[4]) + chunk(DONE) + END]
     played = Played(Out())
     played.play(reads)
-    assert all(a is b for a, b in zip(played.out.writes, reads, strict=True))
+    assert played.out.writes[0] == reads[0]
+    assert all(a is b for a, b in zip(played.out.writes[1:], reads[1:], strict=True))
 
 
 @given(cuts=CUTS, keep=st.integers(0, 2000))
@@ -144,7 +154,7 @@ def test_a_cut_anywhere_ends_with_the_error_event_after_whole_events(cuts: list[
 def test_comments_are_no_tokens() -> None:
     played = Played(Out())
     played.play([chunk(ROLE), chunk(b": ping\n\n"), chunk(b": ping\n\n")])
-    assert (played.relay.token_at, played.relay.events) == (1.0, 1)
+    assert (played.relay.token_at, played.counters.tokens, played.counters.sign_at) == (2.0, 1, 2.0)
 
 
 def test_a_huge_event_is_not_held_for_ever_and_can_still_be_ended() -> None:
