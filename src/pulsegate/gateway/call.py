@@ -256,6 +256,8 @@ class Call:
 
     def due(self, now: float) -> None:
         """Live: ``due_at`` has come."""
+        if self.over:
+            return
         delivery = self._delivery
         if delivery is not None:
             self.due_at = delivery.watch(now)
@@ -305,6 +307,9 @@ class Call:
         if self.over:
             return
         self.over = True
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            delivery.forget()
         context = self._context
         context.live.discard(self)
         context.budget.in_flight -= 1

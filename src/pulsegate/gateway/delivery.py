@@ -147,6 +147,10 @@ class Delivery:
         """The client is gone."""
         self._attempt.cancel()
 
+    def forget(self) -> None:
+        """The request is over: no cycle is left behind, so that requests cost the garbage collector nothing."""
+        self._relay = None
+
     def usage(self) -> Usage | None:
         """What is known of it so far."""
         return None if self._relay is None else self._relay.usage()
