@@ -8,10 +8,11 @@ import pytest
 from pulsegate.sim import EngineConfig, Load, SimServer, Spread
 from support.sim_client import SimClient, ask, asking
 
+QUIET_S = 0.4  # long enough for a busy machine to send what it is going to send
 FAST = Load(ttft=Spread(median_s=0.001), itl_s=0)
 
 
-async def play(steps: list, *, body=None, path="/v1/completions", engine="vllm", patience_s=0.15, ports=False):
+async def play(steps: list, *, body=None, path="/v1/completions", engine="vllm", patience_s=5.0, ports=False):
     """What comes back when these steps are played for a generation."""
     async with SimServer([EngineConfig(engine=engine, load=FAST)], ports=ports) as sim:
         sim.engine().set_script({"rules": [{"do": steps}]})
@@ -19,23 +20,23 @@ async def play(steps: list, *, body=None, path="/v1/completions", engine="vllm",
 
 
 async def test_hang_before_the_status_line():
-    seen = await play(["hang"])
+    seen = await play(["hang"], patience_s=QUIET_S)
     assert (seen.end, seen.raw) == ("silent", b"")
 
 
 async def test_hang_after_the_headers():
-    seen = await play(["head", "hang"])
+    seen = await play(["head", "hang"], patience_s=QUIET_S)
     assert (seen.end, seen.status, seen.body) == ("silent", 200, b"")
 
 
 async def test_hang_after_the_role():
-    seen = await play(["role", "hang"], path="/v1/chat/completions")
+    seen = await play(["role", "hang"], path="/v1/chat/completions", patience_s=QUIET_S)
     assert seen.end == "silent"
     assert [json.loads(event)["choices"][0]["delta"]["role"] for event in seen.events] == ["assistant"]
 
 
 async def test_hang_after_some_tokens():
-    seen = await play([{"generate": {"tokens": 3}}, "hang"], body=asking(8))
+    seen = await play([{"generate": {"tokens": 3}}, "hang"], body=asking(8), patience_s=QUIET_S)
     assert seen.end == "silent"
     assert [json.loads(event)["choices"][0]["text"] for event in seen.events] == [" 4", ",", " 5"]
 
@@ -129,14 +130,14 @@ async def test_byte_order_mark():
 
 async def test_split_at_every_byte():
     whole = await play(["generate"])
-    seen = await play([{"frame": {"split": 1}}, "generate"], patience_s=2)
+    seen = await play([{"frame": {"split": 1}}, "generate"])
     assert seen.end == "whole"
     assert len(seen.raw) == len(whole.raw)
     assert len(seen.pieces) > len(seen.raw) / 4
 
 
 async def test_slow_drip():
-    seen = await play([{"frame": {"split": 20, "every": "5ms"}}, "head", "hang"])
+    seen = await play([{"frame": {"split": 20, "every": "5ms"}}, "head", "hang"], patience_s=QUIET_S)
     times = [at for at, _ in seen.pieces]
     assert [len(data) for _, data in seen.pieces[:-1]] == [20] * (len(times) - 1)
     assert times[-1] - times[0] >= 0.005 * (len(times) - 1) * 0.8
@@ -149,14 +150,14 @@ async def test_gzip():
 
 
 async def test_raw_bytes_in_the_body_and_on_the_socket():
-    body = await play(["head", {"raw": "data: {\n"}, "hang"])
+    body = await play(["head", {"raw": "data: {\n"}, "hang"], patience_s=QUIET_S)
     socket = await play([{"raw_socket": {"base64": "FQMDAAICKA=="}}, "fin"])
     assert body.body == b"data: {\n"
     assert (socket.end, socket.raw) == ("eof", b"\x15\x03\x03\x00\x02\x02\x28")
 
 
 async def test_noise_instead_of_http():
-    seen = await play([{"noise": {"bytes": 300, "to_socket": True}}, "hang"])
+    seen = await play([{"noise": {"bytes": 300, "to_socket": True}}, "hang"], patience_s=QUIET_S)
     assert (len(seen.raw), seen.raw[:5] == b"HTTP/") == (300, False)
 
 
@@ -166,7 +167,7 @@ async def test_redirect():
 
 
 async def test_endless_headers():
-    seen = await play([{"endless_headers": {"every": "1ms"}}])
+    seen = await play([{"endless_headers": {"every": "1ms"}}], patience_s=QUIET_S)
     assert (seen.end, b"\r\n\r\n" in seen.raw) == ("silent", False)
     assert seen.raw.count(b"x-filler") > 20
 
@@ -212,7 +213,7 @@ async def test_hostile_bytes_before_any_request():
     async with SimServer([EngineConfig()], ports=True) as sim:
         sim.engine().set_script([{"match": {"path": "connect"}, "do": [{"raw_socket": "SSH-2.0-x\r\n"}, "hang"]}])
         async with SimClient(sim.url()) as client:
-            assert (await client.read(0.1)).raw == b"SSH-2.0-x\r\n"
+            assert (await client.read(QUIET_S)).raw == b"SSH-2.0-x\r\n"
 
 
 async def test_the_second_request_on_a_connection_meets_silence():
@@ -222,7 +223,7 @@ async def test_the_second_request_on_a_connection_meets_silence():
             ends = []
             for _ in range(2):
                 client.send("POST", "/v1/completions", json.dumps(asking()).encode())
-                ends.append((await client.read(0.2)).end)
+                ends.append((await client.read(QUIET_S)).end)
         fresh = await ask(sim.url(), body=asking())
     assert (ends, fresh.end) == (["whole", "silent"], "whole")
 

@@ -123,7 +123,7 @@ async def ask(
     *,
     method: str | None = None,
     headers: Mapping[str, str] | None = None,
-    patience_s: float = 2.0,
+    patience_s: float = 5.0,
 ) -> Seen:
     """One request on its own connection; with a ``body`` (JSON, or bytes as they are) it is a POST."""
     sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
