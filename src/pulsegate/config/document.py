@@ -98,7 +98,7 @@ def _secrets(node: Node, path: KeyPath, known: frozenset[str], seen: set[int]) -
     if id(node) in seen or len(path) > MAX_DEPTH:
         return
     seen.add(id(node))
-    for item in cast("list[Node | tuple[Node, Node]]", node.value):
+    for index, item in enumerate(cast("list[Node | tuple[Node, Node]]", node.value)):
         if isinstance(item, tuple):
             key, value = item
             name = cast("str", key.value) if isinstance(key, ScalarNode) else ""
@@ -108,7 +108,7 @@ def _secrets(node: Node, path: KeyPath, known: frozenset[str], seen: set[int]) -
                 yield from _secrets(key, path, known, seen)
             yield from _secrets(value, (*path, name), known, seen)
         else:
-            yield from _secrets(item, path, known, seen)
+            yield from _secrets(item, (*path, index), known, seen)
 
 
 def _names_a_header(path: KeyPath, name: str, value: Node) -> bool:

@@ -14,9 +14,10 @@ _SECRET_IN_LINE = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"#.*")
-_LONG_WORD = re.compile(r"(?<![^\s,{}\[\]\"'])(?<!\$\{)[^\s,{}\[\]\"']{11,}")
+_LONG_WORD = re.compile(r"(?<![^\s,{}\[\]\"'#])(?<!\$\{)[^\s,{}\[\]\"']{11,}")
 _HARMLESS_WORD = re.compile(r"https?://|unix:/|[\d.:]+\Z|\w+\*?:\Z")
 _USERINFO = re.compile(r"//[^/@\s\"']*@")
+_LISTS_OF_TEXT = frozenset({"endpoints", "fallbacks"})
 _LONGEST_HARMLESS = 10
 _LONGEST_KEY = 24
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -37,13 +38,16 @@ def is_secret(path: KeyPath) -> bool:
 def hides(path: KeyPath, text: str, known: frozenset[str]) -> bool:
     """Whether the text that stands there must not be shown.
 
-    Under a key that is not ``known`` anything may stand, so there only what is too short for a secret is shown.
+    Under a key that is not ``known``, or in a list of something else, anything may stand: only what is too short for a
+    secret is shown there.
     """
     if is_reference(text):
         return False
     if is_secret(path):
         return True
     is_known = all(step in known for step in path if isinstance(step, str))
+    if path and isinstance(path[-1], int):
+        is_known &= path[-2] in _LISTS_OF_TEXT
     return not is_known and len(text) > _LONGEST_HARMLESS and not text.startswith(("http://", "https://"))
 
 
@@ -68,7 +72,7 @@ def mask_userinfo(text: str) -> str:
 def mask_comment(line: str) -> str:
     """Masks secrets that were commented out."""
     found = _COMMENT.search(line)
-    return line if found is None else line[: found.start()] + _SECRET_IN_LINE.sub(rf"\g<key>{MASK}", found[0])
+    return line if found is None else line[: found.start()] + _by_looks(found[0])
 
 
 def mask_unparsed(lines: Sequence[str], number: int) -> str:
@@ -76,7 +80,12 @@ def mask_unparsed(lines: Sequence[str], number: int) -> str:
     line = lines[number]
     if any(_SECRET_IN_LINE.search(f"{parent} x") for parent in _parents(lines, number)):
         return " " * _indent(line) + MASK
-    shown = mask_userinfo(_SECRET_IN_LINE.sub(rf"\g<key>{MASK}", line))
+    return _by_looks(line)
+
+
+def _by_looks(text: str) -> str:
+    """Masks what follows a key that sounds secret, and words that are long enough for a secret."""
+    shown = mask_userinfo(_SECRET_IN_LINE.sub(rf"\g<key>{MASK}", text))
     return _LONG_WORD.sub(lambda word: word[0] if _HARMLESS_WORD.match(word[0]) else MASK, shown)
 
 
