@@ -97,7 +97,7 @@ def test_engine_core_stopped_while_busy(watched):
     assert_comes_back(watched, healed_at)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_saturation_is_busy_and_never_unhealthy(watched):
     server, serve = watched.server, watched.serve
     serve.await_all(State.HEALTHY, within_s=RECOVERY_S)
