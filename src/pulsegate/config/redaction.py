@@ -47,7 +47,7 @@ def hides(path: KeyPath, text: str, known: frozenset[str]) -> bool:
         return True
     is_known = all(step in known for step in path if isinstance(step, str))
     if path and isinstance(path[-1], int):
-        is_known &= path[-2] in _LISTS_OF_TEXT
+        is_known &= len(path) > 1 and path[-2] in _LISTS_OF_TEXT
     return not is_known and len(text) > _LONGEST_HARMLESS and not text.startswith(("http://", "https://"))
 
 
