@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.ready
 
-.PHONY: help run demo setup test lint unit test-llamacpp test-vllm bench-prober clean
+.PHONY: help run demo setup test lint unit test-llamacpp test-vllm bench bench-prober trial-freeze trial-busy trial-soak clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -41,6 +41,18 @@ test-vllm: $(SETUP)      ## the suites against a real vLLM (installs it into bui
 
 bench-prober: $(SETUP)   ## cost and punctuality of the prober at 500, 2,000 and 5,000 endpoints
 	$(BIN)/python -m bench.prober
+
+bench: $(SETUP)  ## requests through Pulsegate and through other gateways, side by side (20 minutes, a quiet machine)
+	$(BIN)/python -m bench.gateway $(ARGS)
+
+trial-freeze: $(SETUP)   ## freeze, kill and slow down engines under load: nobody may notice (8 minutes)
+	$(BIN)/python -m bench.trial_freeze $(ARGS)
+
+trial-busy: $(SETUP)     ## engines at and over their capacity: health must not make it worse (30 minutes)
+	$(BIN)/python -m bench.trial_busy $(ARGS)
+
+trial-soak: $(SETUP)     ## ten minutes of mixed load and random faults on 20 engines: failures, leaks, memory
+	$(BIN)/python -m bench.trial_soak $(ARGS)
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) build dist

@@ -1,6 +1,7 @@
 """A fast fake engine for load tests: answers from prepared bytes, so that what is measured is whoever stands before it.
 
-``python -m bench.backend 9001 [--gap-ms 20] [--chunks 64] [--ttft-ms 0]``: streams when the body says ``"stream":true``, else one JSON answer.
+``python -m bench.backend 9001 [--gap-ms 20] [--chunks 64] [--ttft-ms 0]``: streams when the body says
+``"stream":true``, else one JSON answer.
 """
 
 import argparse
@@ -48,7 +49,7 @@ class Engine(asyncio.Protocol):
         self.transport = transport
         self.loop = asyncio.get_running_loop()
 
-    def connection_lost(self, exc) -> None:
+    def connection_lost(self, _exc) -> None:
         self.left = -1
         self.parser = None
 
