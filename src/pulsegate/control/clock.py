@@ -14,9 +14,9 @@ class SystemClock:
 
     __slots__ = ()
 
-    def now(self) -> float:
-        """Monotonic seconds, on the time line of ``loop.time()``."""
-        return time.monotonic()  # noqa: TID251 - this is the one place
+    # Monotonic seconds, on the time line of ``loop.time()``. The function itself, without a frame of ours around it:
+    # the data plane looks at it for every chunk that it relays.
+    now = staticmethod(time.monotonic)  # noqa: TID251 - this is the one place
 
     def wall(self) -> float:
         """Seconds since the epoch, UTC."""

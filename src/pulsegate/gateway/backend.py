@@ -34,7 +34,8 @@ Spawn = Callable[[Coroutine[object, object, None]], object]
 class Backend:
     """Connections to one endpoint as one setup describes it.
 
-    A changed description is a new Backend with the same seat.
+    A changed description is a new Backend with the same seat. ``model`` is what the engine calls its model: as the
+    setup says, else as the latest snapshot does; None sends the client's name unchanged.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Backend:
         "dialing",
         "header_line",
         "json_id",
+        "model",
         "pool",
         "seat",
         "setup",
@@ -72,6 +74,7 @@ class Backend:
             OSError: a TLS file cannot be read.
         """
         self.setup = setup
+        self.model = setup.model
         self.pool = pool
         self.counters = counters
         self.seat: Seat = counters.seat

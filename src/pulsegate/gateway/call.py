@@ -169,7 +169,7 @@ class Call:
         )
 
     def _body_for(self, backend: Backend) -> bytes:
-        model = backend.setup.model
+        model = backend.model
         if model == self._routing.model:
             model = None
         ask_usage = self._asks_usage(backend)

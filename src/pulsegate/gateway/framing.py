@@ -30,4 +30,7 @@ def whole_events(payload: bytes) -> int:
 
 def events_of(payload: bytes) -> list[bytes]:
     """The events of whole-event payload, each with its blank line."""
+    if b"\r" not in payload:
+        *events, rest = payload.split(b"\n\n")
+        return [event + b"\n\n" for event in events] + ([rest] if rest else [])
     return [part for part in _PARTS.split(payload) if part]

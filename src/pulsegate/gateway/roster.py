@@ -107,6 +107,10 @@ class Roster:
     def _apply(self) -> tuple[list[Seat], list[Seat]]:
         seats = {endpoint: backend.seat for endpoint, backend in self.backends.items()}
         changed = seat_views(seats, self._views.values())
+        for view in (view for pool in self._views.values() for view in pool.endpoints):
+            backend = self.backends.get(view.id)
+            if backend is not None:
+                backend.model = backend.setup.model or view.served_model
         for route in self.routes.values():
             route.plan = compile_plan(route.setup.name, route.setup.tiers, self._views, seats)
         return changed

@@ -20,7 +20,7 @@ class EndpointSetup(msgspec.Struct, frozen=True, kw_only=True):
         base_path: empty or ``/like/this``, without ``/v1``; the request's own path is appended.
         host_header: what goes into ``Host``.
         headers: sent with every request, keys included (``Authorization: Bearer ...``).
-        model: what the engine calls the model; None sends the client's name unchanged.
+        model: what the engine calls the model; None leaves it to the snapshots, which know what the prober found.
         max_inflight: the operator's cap on requests that it may hold; None for no cap.
     """
 

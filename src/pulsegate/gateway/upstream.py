@@ -147,9 +147,9 @@ class UpstreamConnection(asyncio.Protocol):
         if owner is None:  # nobody asked: an answer to nothing, such as a 408 before the server closes
             self.abort()
             return
-        self.silent = False
         self.pieces.clear()
         if self.head is None:
+            self.silent = False
             self._raw += data
         try:
             parser.feed_data(data)
