@@ -47,8 +47,8 @@ def render_fields(fields: Iterable[tuple[str, str]]) -> str:
     return text
 
 
-def render_request(request: Request, *, base_path: str, common: str, common_names: frozenset[str]) -> bytes:
-    """The bytes of a request.
+def render_head(request: Request, *, base_path: str, common: str, common_names: frozenset[str]) -> str:
+    """The head of a request up to its ``Content-Length``: the same for every probe, so it is worth keeping.
 
     ``common`` are the header lines that every request to this target carries; ``common_names`` are their names in
     lower case, which the request does not repeat.
@@ -60,6 +60,11 @@ def render_request(request: Request, *, base_path: str, common: str, common_name
     if _START.fullmatch(start) is None:
         raise ValueError("the method or the path of the request cannot be written")
     own = render_fields([pair for pair in request.headers if pair[0].lower() not in common_names])
+    return f"{start}{common}{own}"
+
+
+def render_request(head: str, request: Request) -> bytes:
+    """The bytes of a request whose head is ``head``."""
     body = request.body
     length = f"Content-Length: {len(body)}\r\n" if body or request.method == "POST" else ""
-    return f"{start}{common}{own}{length}\r\n".encode("latin-1") + body
+    return f"{head}{length}\r\n".encode("latin-1") + body

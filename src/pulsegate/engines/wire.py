@@ -12,7 +12,7 @@ from pulsegate.engines.blame import CLOSED_BY_US, local_fault
 from pulsegate.engines.connect import DialError, Dialler, Stamps
 from pulsegate.engines.connection import Connection, Talk
 from pulsegate.engines.exchange import DEFAULT_LIMITS, Exchange, Flow, Limits, Listener, Request
-from pulsegate.engines.fields import render_fields, render_request
+from pulsegate.engines.fields import render_fields, render_head, render_request
 from pulsegate.engines.http_answer import HttpAnswer
 from pulsegate.engines.target import Target, parse_target
 
@@ -20,6 +20,9 @@ __all__ = ["Exchange", "Flow", "Limits", "Listener", "Request", "Target", "Wire"
 
 IDLE_LIMIT_S = 75.0
 """An idle connection older than that is not trusted: something between here and there may have forgotten it."""
+
+_KEPT_HEADS = 8
+"""Of one endpoint: its probe and a few pages."""
 
 _USER_AGENT = ("User-Agent", "pulsegate")
 _IDENTITY = ("Accept-Encoding", "identity")
@@ -43,6 +46,7 @@ class Wire:
         self._secrets = tuple({word for _, value in target.headers for word in (value, *value.split())})
         self._now = now or SystemClock().now
         self._dialler = Dialler(target)
+        self._heads: dict[tuple[str, str, tuple[tuple[str, str], ...]], str] = {}
         self._open: set[Connection] = set()
         self._idle: Connection | None = None
         self._closed = False
@@ -70,9 +74,7 @@ class Wire:
         """
         loop = asyncio.get_running_loop()
         stamps = Stamps(loop=loop, now=self._now)
-        payload = render_request(
-            request, base_path=self._target.base_path, common=self._common, common_names=self._common_names
-        )
+        payload = render_request(self._head(request), request)
 
         def new_talk() -> Talk:
             answer = HttpAnswer(listener, limits, self._secrets)
@@ -98,6 +100,18 @@ class Wire:
             connection.abort()
         for connection in connections:
             await connection.wait_lost()
+
+    def _head(self, request: Request) -> str:
+        key = (request.method, request.path, request.headers)
+        head = self._heads.get(key)
+        if head is None:
+            head = render_head(
+                request, base_path=self._target.base_path, common=self._common, common_names=self._common_names
+            )
+            if len(self._heads) >= _KEPT_HEADS:
+                self._heads.clear()
+            self._heads[key] = head
+        return head
 
     async def _dial(self, stamps: Stamps, deadline_s: float) -> Connection:
         if not self._closed:
