@@ -243,7 +243,8 @@ class Prober:
             flight = heappop(checks)[2]
             if flight.result is not None or flight.watch.flight is not flight:
                 continue
-            excused_until = flight.check_at + self._lag.since(flight.began)
+            lag_s = self._lag.since(flight.began)
+            excused_until = flight.check_at + lag_s
             if excused_until > now:
                 self._check_at(excused_until, flight)
             elif flight.late:
@@ -251,7 +252,8 @@ class Prober:
             else:
                 flight.late = True
                 self._check_at(flight.check_at, flight)
-                self._apply(ProbeLate(at=now, endpoint=flight.due.endpoint, incarnation=flight.due.incarnation))
+                due = flight.due
+                self._apply(ProbeLate(at=now, endpoint=due.endpoint, incarnation=due.incarnation, lag_s=lag_s))
 
     # Counters.
 
