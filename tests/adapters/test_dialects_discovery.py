@@ -155,6 +155,34 @@ async def test_found(routes: dict[str, Route], engine: EngineName, model: str | 
         await client.close()
 
 
+@pytest.mark.parametrize(
+    ("routes", "public", "model"),
+    [
+        ({"GET /v1/models": VLLM, "POST /v1/completions": TOKEN}, "lora", "lora"),
+        ({"GET /v1/models": VLLM, "POST /v1/completions": TOKEN}, "other", "base"),
+        (
+            {
+                "GET /": text("Ollama is running"),
+                "GET /api/ps": page({"models": [{"name": "loaded:1b"}]}),
+                "GET /api/tags": page({"models": [{"name": "loaded:1b"}, {"name": "pulled:1b"}]}),
+                "POST /api/generate": lines('{"response":" is","done":true,"done_reason":"length","eval_count":1}'),
+            },
+            "pulled:1b",
+            "pulled:1b",
+        ),
+    ],
+)
+async def test_of_several_models_the_one_with_the_public_name_is_asked_for(
+    routes: dict[str, Route], public: str, model: str
+):
+    async with fake_server(routes) as server:
+        client = open_engine(endpoint(server.url, pool=PoolName(public)))
+        result = await client.probe(ASK)
+        assert (result.token_seen, result.served_model) == (True, model)
+        assert server.asked[-1].json["model"] == model
+        await client.close()
+
+
 async def test_the_configured_model_stands():
     async with fake_server({"GET /v1/models": VLLM, "POST /v1/completions": TOKEN}) as server:
         client = open_engine(endpoint(server.url, model="mine"))

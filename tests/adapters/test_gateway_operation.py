@@ -19,6 +19,7 @@ from support.gateways import (
     Running,
     ask_for,
     ejected,
+    endpoint,
     json_answer,
     pool,
     running,
@@ -222,6 +223,27 @@ async def test_one_line_for_each_request(tmp_path: Path) -> None:
     }
 
 
+async def test_a_line_for_each_request_that_no_endpoint_heard_of(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    keys = keys_file(tmp_path, {"name": "a", "secret": "sk", "models": []})
+    async with running(setup_of(pool(1), access_log=str(log), keys_file=keys)) as run, Client(run.port) as client:
+        await client.ask(path="/health", method="GET")
+        await client.ask(ask_for())
+        await client.ask(ask_for(), headers=bearer("sk"))
+        await client.ask(path="/v1/models", method="GET", headers=bearer("sk"))
+        await client.ask(path='/"x', method="PUT")
+        async with Client(run.port) as odd:
+            await odd.raw(b"nonsense\r\n\r\n")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["status"], line["path"], line.get("key"), line.get("code")) for line in lines] == [
+        (401, "/v1/chat/completions", None, "missing_api_key"),
+        (403, "/v1/chat/completions", "a", "model_not_allowed"),
+        (200, "/v1/models", "a", None),
+        (404, '/"x', None, "unknown_url"),
+        (400, "", None, "bad_request"),
+    ]
+
+
 # what control hears
 
 
@@ -336,3 +358,25 @@ async def test_the_next_pool_serves_when_the_first_is_down() -> None:
         async with running(setup_of(*pools), snapshot(ejected(1), down=True)) as run:
             reply = await run.ask(ask_for())
             assert (reply.status, reply.headers["x-pulsegate-attempts"]) == (200, "1")
+
+
+# model names
+
+
+async def test_the_name_that_the_prober_found_goes_to_the_endpoint() -> None:
+    async with raw_server(ONE * 4) as server, running(setup_of(pool(server.port))) as run:
+        await run.ask(ask_for())
+        run.gateway.follow(snapshot(view(server.port, served_model="org/small-v2")))
+        await run.ask(ask_for())
+        run.gateway.follow(snapshot(view(server.port, served_model="org/small-v3"), version=2))
+        await run.ask(ask_for())
+    bodies = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in server.connections[0].requests]
+    assert [body["model"] for body in bodies] == [MODEL, "org/small-v2", "org/small-v3"]
+
+
+async def test_the_configured_name_stands() -> None:
+    async with raw_server(ONE) as server:
+        named = PoolSetup(name=POOL, endpoints=(endpoint(server.port, model="mine"),))
+        async with running(setup_of(named), snapshot(view(server.port, served_model="found"))) as run:
+            await run.ask(ask_for())
+    assert b'"model":"mine"' in server.connections[0].requests[0]

@@ -53,6 +53,7 @@ class Manner:
     decodes: bool = True
     lag_s: float = 0.0
     ending: Ending = Ending.COMPLETE
+    served_model: str | None = None
     counters: Callable[[float], Counters | None] = lambda _at: None
 
 
@@ -89,6 +90,7 @@ def answer_to(ask: ProbeAsk, manner: Manner, now: float = 0.0) -> tuple[float, P
         bytes_read=0,
         reused=False,
         lag_s=manner.lag_s,
+        served_model=manner.served_model,
     )
     ttft_s = None if manner.ttft_s is None else max(manner.ttft_s, manner.ready_at - now)
     if ttft_s is None or ttft_s > ask.deadline_s:

@@ -56,6 +56,7 @@ def status(
         pool=spec.pool,
         url=spec.url,
         engine=spec.engine,
+        served_model=None,
         state=state,
         reason=reason,
         judged=state,

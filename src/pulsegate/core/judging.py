@@ -108,6 +108,7 @@ class Judge:
         watched.failed_kind = result.kind if outcome.kind in _FAILURES else None
         if outcome.kind in _TOKENS:
             _alive(scene, claim, result, outcome)
+            _learn_model(scene, result)
         if outcome.kind is OutcomeKind.TOKEN:
             _token(scene, claim, result)
         elif outcome.kind in (OutcomeKind.TIMEOUT, OutcomeKind.STALLED):
@@ -195,6 +196,13 @@ def _alive(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome) ->
     if outcome.kind is OutcomeKind.TOKEN:
         _answered(scene, claim, result, outcome)
     watched.evidence = settled(watched.evidence)
+
+
+def _learn_model(scene: Scene, result: ProbeResult) -> None:
+    """The name under which it gave a token is the one that users' requests must give, too."""
+    if result.served_model not in (None, scene.watched.served_model):
+        scene.watched.served_model = result.served_model
+        scene.pool.touch(scene.watched)
 
 
 def _answered(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome) -> None:

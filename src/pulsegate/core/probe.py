@@ -101,7 +101,8 @@ class ProbeResult:
     ``text`` is what the model said (text and reasoning joined), at most 200 characters; a real token can have empty
     text. ``tokens`` is what usage reported, None if it reported nothing. ``chunks`` counts events that carried a
     token. ``token_seen`` is true when text, a reasoning or tool delta, a finish reason or usage proved a token.
-    ``lag_s`` is the longest time that our own event loop stood still while the probe ran.
+    ``lag_s`` is the longest time that our own event loop stood still while the probe ran. ``served_model`` is the name
+    that the server was asked for, None if it was not known yet.
     """
 
     kind: ProbeKind
@@ -117,6 +118,7 @@ class ProbeResult:
     bytes_read: int
     reused: bool
     lag_s: float = 0.0
+    served_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

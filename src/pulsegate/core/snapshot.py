@@ -13,6 +13,7 @@ class EndpointView:
     ``weight`` 0 to 100; 0 is not routed. ``low_only``: takes low-priority requests only. ``max_inflight``: how many
     requests it may hold, None for no cap. ``ejected``: requests that wait there must go elsewhere at once.
     ``suspect``: a probe timed out and no token has come from there since, so a waiting request may be hedged.
+    ``served_model``: the name under which it gave tokens to probes; None as long as it gave none.
     """
 
     id: EndpointId
@@ -24,6 +25,7 @@ class EndpointView:
     ejected: bool
     suspect: bool
     incarnation: Incarnation
+    served_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ class EndpointStatus:
 
     ``judged`` is what the probes say; it differs from ``state`` only while draining. ``weight`` is 0 to 100 times the
     share of the endpoint's own configured weight. ``ttft_s`` is a moving average over probes that brought a token.
+    ``served_model`` is the name under which it gave tokens.
     ``detected``: it should be ejected; ``enforced``: it is. ``successes`` and ``failures`` are the last probes, newest
     last; failures are kept longer, because they are rarer.
     """
@@ -69,6 +70,7 @@ class EndpointStatus:
     pool: PoolName
     url: str
     engine: EngineName
+    served_model: str | None
     state: State
     reason: Reason
     judged: State

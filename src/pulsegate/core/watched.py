@@ -61,6 +61,7 @@ class Watched:
         self.evidence = Evidence()
         self.baseline = Baseline()
         self.limits = self._limits()
+        self.served_model: str | None = None
         self.ttft_s: float | None = None
         self.deep_ttft_s: float | None = None
         self.suspect = False
@@ -135,6 +136,7 @@ class Watched:
             ejected=self.standing.enforced or (state is State.WARMING and self.served),
             suspect=self.suspect,
             incarnation=self.incarnation,
+            served_model=self.served_model,
         )
 
     def status(self, next_probe_at: float | None) -> EndpointStatus:
@@ -144,6 +146,7 @@ class Watched:
             pool=self.spec.pool,
             url=self.spec.url,
             engine=self.spec.engine,
+            served_model=self.served_model,
             state=self.record.state,
             reason=self.record.reason,
             judged=self.record.judged.state,

@@ -75,7 +75,7 @@ class EngineClient:
             if fault is None or left() <= 0 or not await self._learned(known, fault, answer.said, left):
                 break
             exchange, answer = await self._ask(known, ask, left)
-        result = _result(ask, known.dialect, exchange, answer)
+        result = _result(ask, known, exchange, answer)
         failed = result.fault is not None and result.fault.kind in _SLEEP_LOOKS_LIKE
         known.in_doubt = failed or result.ending is Ending.DEADLINE
         if failed and (asleep := await self._asleep(known, left)):
@@ -154,7 +154,7 @@ class EngineClient:
             share = 1.0 if path == "/v1/models" else _CLOSER_LOOK_SHARE
             return await self._page(path, left, method=method, share=share)
 
-        found = await discover(fetch)
+        found = await discover(fetch, spec.pool)
         if isinstance(found, Discovery) and spec.model is not None:
             return replace(found, model=spec.model)
         return found
@@ -163,7 +163,7 @@ class EngineClient:
         async def fetch(path: str, *, method: str = "GET") -> Page:
             return await self._page(path, left, method=method)
 
-        return await served_model(engine, fetch)
+        return await served_model(engine, fetch, self._spec.pool)
 
     async def _asleep(self, known: _Acquaintance, left: Callable[[], float]) -> Setback | None:
         """Why it gives no token, if it was put to sleep on purpose. Using a sleeping engine can break it."""
@@ -219,14 +219,14 @@ def _setback_result(ask: ProbeAsk, setback: Setback) -> ProbeResult:
     )
 
 
-def _result(ask: ProbeAsk, dialect: Dialect, exchange: Exchange, answer: Answer) -> ProbeResult:
+def _result(ask: ProbeAsk, known: _Acquaintance, exchange: Exchange, answer: Answer) -> ProbeResult:
     facts = answer.facts
     fault = answer.fault() or exchange.fault
     return ProbeResult(
         kind=ask.kind,
         prompt_id=ask.prompt_id,
         phases=_phases(exchange, answer),
-        ending=_ending(dialect, exchange, answer, fault),
+        ending=_ending(known.dialect, exchange, answer, fault),
         token_seen=facts.token_seen,
         text=facts.text,
         chunks=facts.chunks,
@@ -235,11 +235,21 @@ def _result(ask: ProbeAsk, dialect: Dialect, exchange: Exchange, answer: Answer)
         fault=fault,
         bytes_read=exchange.bytes_read,
         reused=exchange.reused,
+        served_model=known.discovery.model,
     )
 
 
 def _phases(exchange: Exchange, answer: Answer) -> Phases:
-    return replace(exchange.phases, first_token_s=answer.first_token_s)
+    at = exchange.phases  # field by field: dataclasses.replace costs ten times as much, at every probe
+    return Phases(
+        dns_s=at.dns_s,
+        connect_s=at.connect_s,
+        tls_s=at.tls_s,
+        send_s=at.send_s,
+        first_byte_s=at.first_byte_s,
+        first_token_s=answer.first_token_s,
+        end_s=at.end_s,
+    )
 
 
 def _ending(dialect: Dialect, exchange: Exchange, answer: Answer, fault: Fault | None) -> Ending:

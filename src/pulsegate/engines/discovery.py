@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from pulsegate.core.fleet import EngineName
 from pulsegate.core.probe import FaultClass
-from pulsegate.engines.models import Fetch, Setback, entries_of, openai_models
+from pulsegate.engines.models import Fetch, Setback, entries_of, one_of, openai_models
 from pulsegate.engines.page import Page
 
 _OWNERS: Final[Mapping[str, EngineName]] = {
@@ -43,12 +43,12 @@ class Discovery:
     sure: bool = True
 
 
-async def discover(fetch: Fetch) -> Discovery | Setback:
-    """Find out, or say why the server could not be asked."""
+async def discover(fetch: Fetch, wanted: str | None = None) -> Discovery | Setback:
+    """Find out, or say why the server could not be asked. ``wanted``: the model's public name, if it has one."""
     listing = await fetch("/v1/models")
     if not listing.ok and (listing.fault is None or listing.fault.kind not in _TELLS_NOTHING):
         return Setback(page=listing, fault=listing.fault)
-    if found := _by_listing(listing):
+    if found := _by_listing(listing, wanted):
         return found
     if found := await _by_closer_look(fetch):
         return found
@@ -56,16 +56,15 @@ async def discover(fetch: Fetch) -> Discovery | Setback:
     seen = "/v1/models answers" if listing.ok else "nothing gave it away"
     return Discovery(
         engine=EngineName.OPENAI,
-        model=names[0] if names else None,
+        model=one_of(names, wanted),
         evidence=f"{seen}, so it is spoken to as a generic OpenAI-compatible server",
         sure=listing.ok,
     )
 
 
-def _by_listing(page: Page) -> Discovery | None:
+def _by_listing(page: Page, wanted: str | None) -> Discovery | None:
     listing = page.json() if page.ok else None
-    names = openai_models(listing)
-    model = names[0] if names else None
+    model = one_of(openai_models(listing), wanted)
     if page.headers.get("server", "").lower().startswith("llama.cpp"):
         return Discovery(engine=EngineName.LLAMACPP, model=model, evidence="header Server: llama.cpp")
     for entry in entries_of(listing, "data"):

@@ -1,4 +1,4 @@
-"""Asks a server which model it serves. Decides which one of several is probed."""
+"""Asks a server which model it serves. Decides which one of several is probed, and asked for by users' requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,8 +29,13 @@ class Setback:
     fault: Fault | None
 
 
-async def served_model(engine: EngineName, fetch: Fetch) -> str | Setback:
-    """The name to ask that server for, or why it could not be learned."""
+def one_of(names: Sequence[str], wanted: str | None) -> str | None:
+    """The public name if the server knows it, else the first one."""
+    return wanted if wanted in names else next(iter(names), None)
+
+
+async def served_model(engine: EngineName, fetch: Fetch, wanted: str | None = None) -> str | Setback:
+    """The name to ask that server for, or why it could not be learned. ``wanted``: the model's public name."""
     match engine:
         case EngineName.TRITON:
             pages = (("/v2/repository/index", "POST", _triton_models),)
@@ -38,16 +43,19 @@ async def served_model(engine: EngineName, fetch: Fetch) -> str | Setback:
             pages = (("/api/ps", "GET", _ollama_models), ("/api/tags", "GET", _ollama_models))
         case _:
             pages = (("/v1/models", "GET", openai_models),)
+    known: list[str] = []
     setback: Setback | None = None
     for path, method, names_in in pages:
         page = await fetch(path, method=method)
-        if not page.ok:
-            return Setback(page=page, fault=page.fault)
-        if names := names_in(page.json()):
-            return names[0]
-        setback = Setback(page=page, fault=_no_model(path))
+        if page.ok:
+            known += names_in(page.json())
+            setback = setback or Setback(page=page, fault=_no_model(path))
+        else:
+            setback = Setback(page=page, fault=page.fault)
+        if wanted in known or not page.ok:
+            break
     assert setback is not None  # noqa: S101 - there is at least one page
-    return setback
+    return one_of(known, wanted) or setback
 
 
 def _no_model(path: str) -> Fault:

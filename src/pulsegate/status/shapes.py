@@ -154,7 +154,7 @@ def endpoint(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall) -> End
         model=status.pool,
         url=status.url,
         engine=status.engine.value,
-        served_model=spec.model,
+        served_model=spec.model or status.served_model,
         state=status.state.value,
         reason=status.reason.value,
         detail=status.detail,

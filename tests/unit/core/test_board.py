@@ -1,5 +1,6 @@
 """The board over a fleet of make-believe engines, on made-up time. Whole stories are in tests/scenarios."""
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -444,3 +445,23 @@ def test_a_result_for_a_probe_that_nobody_took_is_ignored() -> None:
     done = ProbeDone(at=scene.now, endpoint=asked.endpoint, incarnation=asked.incarnation, result=result)
     assert scene.apply(done) == ()
     assert result.ending is Ending.FAILED
+
+
+def test_the_data_plane_learns_under_which_name_tokens_came_and_forgets_it_for_no_failure() -> None:
+    scene = World(pool(spec("a"), probe=STEADY))
+
+    def told() -> str | None:
+        return scene.board.snapshot.pools[0].endpoints[0].served_model
+
+    scene.manners[A] = replace(failing(FaultClass.NOT_FOUND), served_model="wrong")
+    scene.run(10.0)
+    assert told() is None, "it gave no token under that name"
+    for name, manner in (("qwen", Manner(served_model="qwen")), ("qwen", failing(FaultClass.SERVER))):
+        scene.manners[A] = manner
+        scene.run(scene.now + 10.0)
+        assert told() == name
+    scene.manners[A] = Manner(served_model="qwen2")
+    before = scene.board.snapshot.version
+    scene.run(scene.now + 60.0)
+    assert told() == "qwen2"
+    assert scene.board.snapshot.version > before
