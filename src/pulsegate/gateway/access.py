@@ -57,6 +57,18 @@ def access_line(  # noqa: PLR0917
     )
 
 
+class Unrouted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The line of a request that was answered without an endpoint: refused, or a question about ourselves."""
+
+    ts: float
+    id: str
+    method: str
+    path: str
+    status: int
+    key: str | None = None
+    code: str | None = None
+
+
 def usage_tail(usage: Usage | None, *, missing: bool) -> bytes:
     """The end of a line: the tokens used, or that the answer went well and did not tell."""
     if usage is None:
@@ -106,6 +118,10 @@ class AccessLog:
         self._size += len(line)
         if self._size > _BATCH_BYTES:
             self.flush()
+
+    def add_unrouted(self, line: Unrouted) -> None:
+        """Take the line of a request that was answered without an endpoint."""
+        self.add(_TEXT(line))
 
     def flush(self) -> None:
         """Write what has come together."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from pulsegate.gateway.access import Unrouted
 from pulsegate.gateway.call import Call
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import ApiError, error_body
@@ -21,6 +22,7 @@ from pulsegate.gateway.request_head import RequestHead
 _LINGER_S: Final = 1.0  # how long the rest of a refused request is read and dropped, so that its client sees the answer
 LAST_CALL_S: Final = 0.5  # how long a connection may stay idle when we are about to end
 _BACKLOG_BYTES: Final = 64 * 1024  # pipelined bytes that wait for their turn before the client is made to wait
+_SHOWN_PATH_BYTES: Final = 200
 _NEVER: Final = float("inf")
 
 
@@ -138,7 +140,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _screen(self, head: RequestHead) -> tuple[ApiError | None, Key | None]:
         """Whether a request is refused for its head; whose key it carries, remembered for the connection."""
-        error = screen(self._context, head)
+        error = screen(head)
         ring = self._context.keys
         if error is not None or ring is None or is_open(head):
             return error, None
@@ -200,6 +202,7 @@ class ClientConnection(asyncio.Protocol):
             self._beginning = False
         elif isinstance(outcome, Reply):
             self._reply(incoming, outcome)
+            self._log(incoming, outcome.status)
         else:
             self.refuse(outcome, incoming)
 
@@ -218,11 +221,28 @@ class ClientConnection(asyncio.Protocol):
         if not incoming.keep_alive:
             self._finish()
 
+    def _log(self, incoming: Incoming, status: int, code: str | None = None) -> None:
+        """Note a request that no endpoint has heard of; probes of load balancers that went well are noise."""
+        context, head, key = self._context, incoming.head, incoming.key
+        if context.access.wanted and (code is not None or not is_open(head)):
+            context.access.add_unrouted(
+                Unrouted(
+                    ts=round(context.now() + context.wall_offset_s, 3),
+                    id=incoming.request_id.decode("ascii"),
+                    method=head.method.decode("ascii"),
+                    path=head.path[:_SHOWN_PATH_BYTES].decode("latin-1"),
+                    status=status,
+                    key=None if key is None else key.name,
+                    code=code,
+                )
+            )
+
     def refuse(self, error: ApiError, incoming: Incoming) -> None:
         """Client: answer with an error of our own."""
         call, self._call = self._call, None
         if call is None:
             self._context.counters.refuse(error.code)
+            self._log(incoming, error.status, error.code)
         extra = b"" if error.retry_after_s is None else b"Retry-After: %d\r\n" % error.retry_after_s
         if error.allow is not None:
             extra += b"Allow: %b\r\n" % error.allow.encode()

@@ -4,6 +4,7 @@ What comes behind a request stays here until that request was answered (``procee
 business: ``phase`` tells what is being waited for.
 """
 
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import Final
@@ -16,6 +17,8 @@ from pulsegate.gateway.keys import Key
 from pulsegate.gateway.request_head import HEAD_END, RequestHead, Silent, read_head
 
 REMEMBERED_HEAD_BYTES: Final = 4096
+_LENGTH_DIGITS: Final = 15
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: ?([0-9]{1,15})\r\n", re.IGNORECASE)
 
 
 class Phase(Enum):
@@ -46,6 +49,29 @@ class Incoming:
 
 
 Screen = Callable[[RequestHead], tuple[ApiError | None, Key | None]]
+
+
+class Known:
+    """The latest head and what was found out about it: clients send the same one again, but for the length."""
+
+    __slots__ = ("_after", "_before", "error", "head", "key")
+
+    def __init__(self, raw: bytes, head: RequestHead, error: ApiError | None, key: Key | None) -> None:
+        self.head = head
+        self.error = error
+        self.key = key
+        found = _LENGTH.search(raw) if head.content_length is not None else None
+        self._before, self._after = (raw, b"") if found is None else (raw[: found.start(1)], raw[found.end(1) :])
+
+    def length_if_same(self, raw: bytes) -> int | None:
+        """The Content-Length (0 if there is none) if ``raw`` is the same head but for it, else None."""
+        before, after = self._before, self._after
+        if not raw.startswith(before) or not raw.endswith(after):
+            return None
+        length = raw[len(before) : len(raw) - len(after)]
+        if not after:
+            return None if length else self.head.content_length or 0
+        return int(length) if length.isdigit() and len(length) <= _LENGTH_DIGITS else None
 
 
 class Intake:
@@ -88,7 +114,7 @@ class Intake:
         self._dropped = dropped
         self._buffer = b""
         self._checker: httptools.HttpRequestParser | None = None
-        self._known: tuple[bytes, RequestHead, ApiError | None, Key | None] | None = None
+        self._known: Known | None = None
         self._incoming: Incoming | None = None
         self._body = bytearray()
         self._left = 0
@@ -177,20 +203,23 @@ class Intake:
 
     def _head(self, raw: bytes, rest: bytes) -> Incoming | None:
         known = self._known
-        if known is None or known[0] != raw:
+        length = None if known is None else known.length_if_same(raw)
+        if known is None or length is None:
             head = read_head(raw, self._dropped, self._affinity_header)
-            known = (raw, head, *self._screen(head))
+            known = Known(raw, head, *self._screen(head))
             self._known = known if len(raw) <= REMEMBERED_HEAD_BYTES else None
-        _, head, error, key = known
-        self._incoming = incoming = Incoming(head, error, key)
-        if error is not None and not self._may_read_over(head, rest):
-            return self._refuse(head, error)
+            length = head.content_length or 0
+        head, error = known.head, known.error
+        if error is None and length > self._body_limit:
+            error = too_large(self._body_limit)
+        self._incoming = incoming = Incoming(head, error, known.key)
+        if error is not None and (head.flaw is not None or head.chunked or len(rest) < length):
+            return self._refuse(head, error)  # its body is not here already, so that it could be read over
         self.phase = Phase.BODY
         if head.chunked:
             self._chunks = ChunkedBody()
             self.body_wanted = head.expects_continue and not rest
             return self._chunk(rest) if rest else None
-        length = head.content_length or 0
         if len(rest) >= length:
             incoming.body = rest if len(rest) == length else rest[:length]
             self._buffer = rest[length:]
@@ -199,10 +228,6 @@ class Intake:
         self._body = bytearray(rest)
         self.body_wanted = head.expects_continue and not rest
         return None
-
-    def _may_read_over(self, head: RequestHead, rest: bytes) -> bool:
-        """Whether the body of a refused request is here already, so that the connection can go on behind it."""
-        return head.flaw is None and not head.chunked and len(rest) >= (head.content_length or 0)
 
     # bodies
 

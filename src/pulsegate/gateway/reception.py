@@ -7,7 +7,7 @@ from pulsegate.gateway.call import Call, Client
 from pulsegate.gateway.catalogue import alive_document, model_document, models_document, ready_document
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import ApiError, bad_request
-from pulsegate.gateway.intake import Incoming, too_large
+from pulsegate.gateway.intake import Incoming
 from pulsegate.gateway.keys import Key
 from pulsegate.gateway.request import read_routing
 from pulsegate.gateway.request_head import RequestHead
@@ -29,7 +29,7 @@ class Reply:
     extra: bytes = b""
 
 
-def screen(context: Context, head: RequestHead) -> ApiError | None:
+def screen(head: RequestHead) -> ApiError | None:
     """Whether a request is refused for its head alone, before its body comes."""
     if head.flaw is not None:
         return bad_request("bad_request", f"Malformed request: {head.flaw}.")
@@ -41,9 +41,6 @@ def screen(context: Context, head: RequestHead) -> ApiError | None:
         return ApiError(
             status=405, code="method_not_allowed", message=f"This URL knows the methods {names}.", allow=names
         )
-    limit = context.setup.limits.body_bytes
-    if head.content_length is not None and head.content_length > limit:
-        return too_large(limit)
     return None
 
 

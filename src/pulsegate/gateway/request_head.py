@@ -4,7 +4,7 @@ llhttp refuses what could be read in two ways (RFC 9112, section 11.2): both Con
 Content-Lengths, folded headers, space before a colon, bare CR or LF, NUL. What it lets through and we do not: other
 versions than 1.0 and 1.1, no or two Hosts, transfer codings other than chunked, two Authorizations.
 
-Reading lines that were validated is twice as fast as being called back for each header.
+Reading lines that were validated is faster than being called back for each header.
 """
 
 from typing import Final
@@ -80,7 +80,7 @@ def read_head(raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | No
     """Read a whole head, its closing blank line included.
 
     Args:
-        raw: exactly one head.
+        raw: exactly one head, without blank lines before it.
         dropped: names of headers (lower case) that do not go on.
         affinity_header: name (lower case) of the header that names a session, None if there is none.
     """
@@ -100,75 +100,69 @@ def read_head(raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | No
     head.method = parser.get_method()
     head.http10 = version == "1.0"
     head.keep_alive = not head.http10
-    lines = raw[:-4].split(CRLF)
-    head.target = lines[0].split(b" ", 1)[1].rpartition(b" ")[0].strip(b" ")
+    line = raw[: raw.index(CRLF)]
+    head.target = line.split(b" ", 1)[1].rpartition(b" ")[0].strip(b" ")
     if not head.target.startswith(b"/"):
         head.target = _origin_form(head.target)
     head.path = head.target.partition(b"?")[0]
-    _read_fields(head, lines, dropped, affinity_header)
+    _read_fields(head, raw, dropped, affinity_header)
     return head
 
 
-def _read_fields(
-    head: RequestHead, lines: list[bytes], dropped: frozenset[bytes], affinity_header: bytes | None
-) -> None:
-    seen: dict[bytes, list[bytes]] = {}
+def _read_fields(head: RequestHead, raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | None) -> None:
+    seen: dict[bytes, bytes] = {}
+    twice: set[bytes] = set()
     forward: list[bytes] = []
-    for line in lines[1:]:
-        name, _, value = line.partition(b":")
-        key = name.lower()
+    lowered = raw.lower()
+    ours = OUR_PREFIX in lowered
+    for line, low in zip(raw.split(CRLF)[1:-2], lowered.split(CRLF)[1:-2], strict=True):
+        key = low.partition(b":")[0]
         if key in _READ or key == affinity_header:
-            seen.setdefault(key, []).append(value.strip(b" \t"))
-        if key not in dropped and not key.startswith(OUR_PREFIX):
+            value = line[len(key) + 1 :].strip(b" \t")
+            if key in seen:
+                twice.add(key)
+                value = seen[key] + b"," + value
+            seen[key] = value
+        if key not in dropped and not (ours and key.startswith(OUR_PREFIX)):
             forward.append(line)
-    if connection := seen.get(b"connection"):
-        named = connection_named(b",".join(connection))
+    connection = seen.get(b"connection")
+    if connection is not None and (named := connection_named(connection)):
         if b"close" in named:  # llhttp forgets it as soon as a request without a body is read
             head.keep_alive = False
-        if named:
-            forward = [line for line in forward if line.partition(b":")[0].lower() not in named]
-    head.forward = CRLF.join([*forward, b""])
-    head.flaw = _flaw(head, seen)
+        forward = [line for line in forward if line.partition(b":")[0].lower() not in named]
+    forward.append(b"")
+    head.forward = CRLF.join(forward)
+    head.flaw = _flaw(head, seen, twice)
     if head.flaw is None:
-        _take(head, seen, affinity_header)
+        _take(head, seen, twice)
+        if affinity_header is not None:
+            head.affinity = seen.get(affinity_header)
 
 
-def _flaw(head: RequestHead, seen: dict[bytes, list[bytes]]) -> str | None:
-    hosts = len(seen.get(b"host", ()))
-    if hosts > 1 or (hosts == 0 and not head.http10):
+def _flaw(head: RequestHead, seen: dict[bytes, bytes], twice: set[bytes]) -> str | None:
+    if b"host" in twice or (b"host" not in seen and not head.http10):
         return "a request needs exactly one Host header"
-    codings = seen.get(b"transfer-encoding")
-    if codings is not None and (head.http10 or [coding.lower() for coding in codings] != [b"chunked"]):
+    coding = seen.get(b"transfer-encoding")
+    if coding is not None and (head.http10 or coding.lower() != b"chunked"):
         return "the only transfer coding understood is chunked"
-    if len(seen.get(b"authorization", ())) > 1:
+    if b"authorization" in twice:
         return "there are two Authorization headers"
     return None
 
 
-def _take(head: RequestHead, seen: dict[bytes, list[bytes]], affinity_header: bytes | None) -> None:
-    for key, values in seen.items():
-        value = values[0]
-        match key:
-            case b"content-length":
-                head.content_length = int(value)
-            case b"transfer-encoding":
-                head.chunked = True
-            case b"content-type":
-                head.content_type_given = True
-            case b"authorization":
-                head.authorization = value
-            case b"x-request-id":
-                head.given_id = value if len(values) == 1 and presentable(value) else None
-            case b"x-request-priority":
-                head.lane = _LANES.get(value.lower())
-            case b"if-none-match":
-                head.if_none_match = value
-            case b"expect":
-                head.expects_continue = value.lower() == b"100-continue" and not head.http10
-            case _:
-                pass
-    if affinity_header is not None and affinity_header in seen:
-        head.affinity = seen[affinity_header][0]
+def _take(head: RequestHead, seen: dict[bytes, bytes], twice: set[bytes]) -> None:
+    head.chunked = b"transfer-encoding" in seen
+    head.content_type_given = b"content-type" in seen
+    head.authorization = seen.get(b"authorization")
+    head.if_none_match = seen.get(b"if-none-match")
+    if (length := seen.get(b"content-length")) is not None:
+        head.content_length = int(length)
+    if (given := seen.get(b"x-request-id")) is not None and b"x-request-id" not in twice and presentable(given):
+        head.given_id = given
+    if (lane := seen.get(b"x-request-priority")) is not None:
+        head.lane = _LANES.get(lane.lower())
+    if (expects := seen.get(b"expect")) is not None:
+        head.expects_continue = expects.lower() == b"100-continue" and not head.http10
 
 
 def _origin_form(target: bytes) -> bytes:

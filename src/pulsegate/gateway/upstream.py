@@ -103,8 +103,9 @@ class UpstreamConnection(asyncio.Protocol):
     def release(self) -> None:
         """The owner is done: keep the connection if it was not used or its answer is complete, else close it."""
         self.owner = None
+        transport = self.transport
         fit = self.uses == 0 or (self.complete and self._keep and not self.excess)
-        if fit and not self.closed and self.transport is not None:
+        if fit and not self.closed and transport is not None and not transport.get_write_buffer_size():
             self._clear()
             self.pause_reading(paused=False)
             self._home.keep(self)

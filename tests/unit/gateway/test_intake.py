@@ -123,6 +123,22 @@ def test_a_refused_request_whose_body_is_here_keeps_the_connection() -> None:
     assert (late.keep_alive, taken.phase) == (False, Phase.SHUT)
 
 
+@pytest.mark.parametrize("written", [b"Content-Length: %d", b"content-length:%d", b"Content-Length:  %d"])
+def test_the_same_head_with_another_length_is_known_again(written: bytes) -> None:
+    taken = intake(body_limit=50)
+    for body in (b"a", b"bb", b"", b"bb", b"c" * 20):
+        raw = b"\r\n".join([b"POST /v1/x HTTP/1.1", b"Host: a", written % len(body), b"X-A: 1", b"", b""])
+        incoming = taken.feed(raw + body)
+        assert incoming is not None
+        assert (incoming.body, incoming.error) == (body, None)
+        assert taken.proceed() is None
+    raw = b"\r\n".join([b"POST /v1/x HTTP/1.1", b"Host: a", written % 51, b"X-A: 1", b"", b""])
+    large = taken.feed(raw)
+    assert large is not None
+    assert large.error is not None
+    assert large.error.status == 413
+
+
 def test_nothing_is_taken_while_a_request_is_out() -> None:
     taken = intake()
     assert taken.feed(post(b"a")) is not None
