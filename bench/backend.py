@@ -34,6 +34,9 @@ ROLE = event(b'"choices":[{"index":0,"delta":{"role":"assistant","content":""},"
 TOKEN = event(b'"choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]')
 STOP = event(b'"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]')
 USAGE = event(b'"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":64,"total_tokens":76}')
+PROBE_WORDS = (b" one", b" two", b" three", b" four")  # a prober would not believe in a server that repeats itself
+PROBE_EVENTS = tuple(event(b'"choices":[{"index":0,"text":"%b","finish_reason":null}]' % word) for word in PROBE_WORDS)
+PROBE_STOP = event(b'"choices":[{"index":0,"text":"","finish_reason":"length"}]')
 DONE = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
 
 
@@ -44,6 +47,7 @@ class Engine(asyncio.Protocol):
         self.body = b""
         self.left = 0
         self.usage = False
+        self.probe = False
 
     def connection_made(self, transport) -> None:
         self.transport = transport
@@ -56,11 +60,20 @@ class Engine(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.parser.feed_data(data)
 
+    def on_header(self, name: bytes, _value: bytes) -> None:
+        if name.lower() == b"x-llm-probe":
+            self.probe = True
+
     def on_body(self, body: bytes) -> None:
         self.body += body
 
     def on_message_complete(self) -> None:
         body, self.body = self.body, b""
+        if self.probe:
+            self.probe = False
+            few = PROBE_EVENTS[:1] if b'"max_tokens":1,' in body else PROBE_EVENTS
+            self.transport.write(STREAM_HEAD + b"".join(few) + PROBE_STOP + DONE)
+            return
         if b'"stream":true' not in body and b'"stream": true' not in body:
             self.transport.write(JSON_REPLY)
             return
