@@ -91,6 +91,13 @@ class Backend:
         self._known: tuple[bytes, AnswerHead] | None = None
         self._retired = False
 
+    def adjust(self, pool: PoolSetup, limits: Limits) -> None:
+        """Take over what has changed around the endpoint."""
+        self.pool = pool
+        self._limits = limits
+        self.seat.pool = pool.name
+        self.seat.limit = self.setup.max_inflight
+
     def prefix(self, target: bytes) -> bytes:
         """The head of a request to ``target`` up to and including the operator's headers."""
         known = self._prefixes.get(target)

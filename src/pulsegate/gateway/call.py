@@ -11,7 +11,7 @@ from pulsegate.gateway.attempt import Attempt
 from pulsegate.gateway.backend import Backend
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.delivery import Delivery, answer_head
-from pulsegate.gateway.errors import ApiError
+from pulsegate.gateway.errors import INTERNAL, ApiError
 from pulsegate.gateway.intake import Incoming
 from pulsegate.gateway.request import Routing, rewritten
 from pulsegate.gateway.request_head import RequestHead
@@ -299,6 +299,16 @@ class Call:
             self._do(self._rescue.client_gone())
             self._free_budget()
             self.end(CLIENT_GONE, ended="client_gone")
+
+    def crash(self) -> None:
+        """Live: our own code failed. The client's connection is closed: what it was sent so far is unknown."""
+        for attempt in self._attempts.values():
+            attempt.cancel()
+        self._attempts.clear()
+        if self._delivery is not None:
+            self._delivery.cancel()
+        self.end(INTERNAL.status, code=INTERNAL.code)
+        self._client.call_over(keep_alive=False)
 
     def end(
         self, status: int, *, code: str | None = None, ended: str | None = None, usage: Usage | None = None

@@ -31,6 +31,10 @@ class Live(Protocol):
         """A snapshot ejected or suspects endpoints."""
         ...
 
+    def crash(self) -> None:
+        """Our own code failed: give up everything that belongs to it."""
+        ...
+
     def client_gone(self) -> None:
         """Nobody waits for it any more."""
         ...

@@ -57,10 +57,12 @@ class Roster:
             if backends.get(endpoint) is not old:
                 old.retire()
         self.backends = backends
+        for pool in setup.pools:
+            for endpoint in pool.endpoints:
+                backends[endpoint.id].adjust(pool, setup.limits)
         pools = {pool.name: pool for pool in setup.pools}
         for pool in setup.pools:
-            known = self._views.get(pool.name)
-            self._views[pool.name] = untold_view(pool, known)
+            self._views[pool.name] = untold_view(pool, self._views.get(pool.name), started=self.version is not None)
         self._views = {name: self._views[name] for name in pools}
         old_routes = self.routes
         self.routes = {}
@@ -76,17 +78,14 @@ class Roster:
         for pool in setup.pools:
             for endpoint in pool.endpoints:
                 old = self.backends.get(endpoint.id)
-                if old is not None and old.setup == endpoint and old.pool == pool:
-                    backends[endpoint.id] = old
-                else:
-                    backends[endpoint.id] = self._backend(endpoint, pool, setup)
+                if old is None or old.setup != endpoint:
+                    old = self._backend(endpoint, pool, setup)
+                backends[endpoint.id] = old
         return backends
 
     def _backend(self, endpoint: EndpointSetup, pool: PoolSetup, setup: Setup) -> Backend:
         seat = Seat(id=endpoint.id, pool=pool.name, affinity_seed=affinity_seed_of(endpoint.id))
         counters = self._counters.endpoint(seat)
-        counters.seat.limit = endpoint.max_inflight
-        counters.seat.pool = pool.name
         try:
             return Backend(endpoint, pool, setup.limits, counters=counters, now=self._now, spawn=self._spawn)
         except OSError as exc:

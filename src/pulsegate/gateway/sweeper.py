@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Final
 
-from pulsegate.gateway.context import Context
+from pulsegate.gateway.context import Context, Live
 from pulsegate.gateway.downstream import ClientConnection
 from pulsegate.gateway.sink import Sink
 
@@ -72,13 +72,21 @@ class Sweeper:
         self._excused = stood_still
         if not stood_still:
             for call in [call for call in context.live if call.due_at <= now]:
-                call.due(now)
+                self._overdue(call, now)
             self._look_at_endpoints(now)
         if self._turn % _REPORT_TURNS == 0:
             self._report()
             context.access.flush()
         if self._turn % _SECOND_TURNS == 0:
             self._each_second(now)
+
+    def _overdue(self, call: Live, now: float) -> None:
+        try:
+            call.due(now)
+        except Exception as exc:  # noqa: BLE001 - the boundary: one request must not hold up the others
+            if self._loop is not None:
+                self._loop.call_exception_handler({"message": "a request failed in our own code", "exception": exc})
+            call.crash()
 
     def _each_second(self, now: float) -> None:
         self._context.wall_offset_s = self._context.wall() - now

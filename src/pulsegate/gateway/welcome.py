@@ -1,4 +1,4 @@
-"""What a worker assumes of endpoints that no snapshot has spoken of yet: that they may serve."""
+"""What a worker assumes of endpoints that no snapshot has spoken of yet."""
 
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import Incarnation
@@ -6,20 +6,23 @@ from pulsegate.core.snapshot import EndpointView, PoolView
 from pulsegate.gateway.setup import EndpointSetup, PoolSetup
 
 
-def untold_view(pool: PoolSetup, known: PoolView | None) -> PoolView:
-    """The pool as ``known`` has it, with its new endpoints in full service and its former ones gone."""
+def untold_view(pool: PoolSetup, known: PoolView | None, *, started: bool) -> PoolView:
+    """The pool as ``known`` has it, without its former endpoints.
+
+    New ones serve while there has been no snapshot at all: somebody has to. Once snapshots come (``started``), a new
+    endpoint waits for one that speaks of it: it may not have given a token yet.
+    """
     views = {} if known is None else {view.id: view for view in known.endpoints}
-    endpoints = tuple(views.get(endpoint.id) or _in_service(endpoint) for endpoint in pool.endpoints)
-    down = known is not None and known.down and all(endpoint.id in views for endpoint in pool.endpoints)
-    return PoolView(name=pool.name, endpoints=endpoints, down=down)
+    endpoints = tuple(views.get(endpoint.id) or _new(endpoint, 0 if started else 100) for endpoint in pool.endpoints)
+    return PoolView(name=pool.name, endpoints=endpoints, down=known is not None and known.down)
 
 
-def _in_service(endpoint: EndpointSetup) -> EndpointView:
+def _new(endpoint: EndpointSetup, weight: int) -> EndpointView:
     return EndpointView(
         id=endpoint.id,
         state=State.WARMING,
         reason=Reason.STARTING,
-        weight=100,
+        weight=weight,
         low_only=False,
         max_inflight=None,
         ejected=False,
