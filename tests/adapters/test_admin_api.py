@@ -215,6 +215,18 @@ async def test_open_event_streams_do_not_hold_up_the_end() -> None:
         writer.close()
 
 
+async def test_a_client_that_leaves_is_forgotten() -> None:
+    async with asyncio.timeout(10), running("admin: {listen: '127.0.0.1:0'}") as control:
+        before = len(asyncio.all_tasks())
+        for _ in range(3):
+            reader, writer = await connect(control.url, "/api/events")
+            await reader.readuntil(b"retry: 2000\n\n")
+            assert len(asyncio.all_tasks()) > before
+            writer.close()
+            while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - a real socket: there is no event for its end
+                await asyncio.sleep(0.01)
+
+
 async def test_every_answer_has_a_request_id() -> None:
     async with running() as control:
         own = await request(control.url, "/health", headers={"x-request-id": "mine-1"})

@@ -4,7 +4,7 @@ Labels are bounded: pools, kinds, outcomes, states and reasons. What is per endp
 scrape time (see ``endpoint_series.py``) and vanishes with the endpoint.
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Alerted, AlertKind, Effect, SnapshotChanged, Transitioned
@@ -18,6 +18,7 @@ class Metrics:
     """An ``Observer`` and a ``ProbeObserver`` that counts."""
 
     def __init__(self, version: str) -> None:
+        disable_created_metrics()  # a second series for each counter that nobody asks for
         self.registry = registry = CollectorRegistry()
         Gauge("pulsegate_build_info", "Always 1.", ["version"], registry=registry).labels(version).set(1)
         self._transitions = Counter(

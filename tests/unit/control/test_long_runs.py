@@ -10,6 +10,8 @@ from support.fake_engine import FAST, SILENT, Answer, FakeEngine, FakeFactory
 from support.samples import fleet, pool, spec
 from support.watching import Diary, for_seconds, watch
 
+pytestmark = pytest.mark.timeout(300)  # seconds on a quiet machine, more on a crowded one
+
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
 
