@@ -44,7 +44,7 @@ __all__ = ["Control", "ListenError", "LogFormat", "Parts", "calm_collector", "ru
 
 FILES_PER_ENDPOINT = 2  # a probe and a reading of counters at the same time
 SPARE_FILES = 256
-GC_THRESHOLD = 50_000  # objects: above what a fleet of thousands has in flight
+GC_THRESHOLD = 10_000  # objects: above what the probes of thousands of endpoints have in flight
 LAG_WINDOW_S = 60.0  # over which the metrics show the worst stall
 
 Reload = Callable[[], Config]
