@@ -9,6 +9,7 @@ from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.routing import Seat
 from pulsegate.gateway.access import AccessLog
 from pulsegate.gateway.counters import Counters
+from pulsegate.gateway.framing import SizeLines
 from pulsegate.gateway.keys import KeyRing
 from pulsegate.gateway.roster import Roster
 from pulsegate.gateway.setup import Setup
@@ -74,5 +75,6 @@ class Context:
     dropped: frozenset[bytes] = frozenset()
     affinity_header: bytes | None = None
     draining: bool = False
+    size_lines: SizeLines = field(default_factory=SizeLines)
     live: set[Live] = field(default_factory=set[Live])
     parked: deque[Live] = field(default_factory=deque[Live])

@@ -80,6 +80,7 @@ class Delivery:
             chunked_out=not http10,
             stream=stream,
             hide_usage=hide_usage,
+            size_lines=self._context.size_lines,
             now=self._context.now,
         )
         payload, attempt.payload = attempt.payload, []

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
+_REMEMBERED_LENGTHS: Final = 4096
 MAX_EVENT_BYTES: Final = 1024 * 1024
 
 EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n")
@@ -13,6 +14,28 @@ ends like this, leaves nothing open: the last two bytes are not payload, so they
 
 _BLANKS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _PARTS: Final = re.compile(rb"(.*?(?:\r\n\r\n|\n\n|\r\r))", re.DOTALL)
+
+
+class SizeLines(dict[int, tuple[bytes, ...]]):
+    """How a read begins that is exactly one chunk, by the length of the read: its size line follows from that.
+
+    ``lines[length]`` is the size line in lower and in upper case, or empty if no chunk is that long. A dict that fills
+    itself: nearly all look-ups cost no Python frame.
+    """
+
+    def __missing__(self, length: int) -> tuple[bytes, ...]:
+        lines = _size_lines(length)
+        if length < _REMEMBERED_LENGTHS:
+            self[length] = lines
+        return lines
+
+
+def _size_lines(length: int) -> tuple[bytes, ...]:
+    for digits in range(1, 8):
+        size = length - digits - 4  # the size line's CRLF and the one after the payload
+        if size > 0 and len(b"%x" % size) == digits:
+            return (b"%x\r\n" % size, b"%X\r\n" % size)
+    return ()
 
 
 def chunk(payload: bytes) -> bytes:

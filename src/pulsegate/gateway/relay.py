@@ -12,7 +12,7 @@ from typing import Protocol
 from pulsegate.core.figures import GAP_BOUNDS_S
 from pulsegate.core.rescue import FailureKind
 from pulsegate.gateway.counters import EndpointCounters
-from pulsegate.gateway.framing import ALIGNED, EVENT_ENDS, LAST_CHUNK, chunk, events_of, whole_events
+from pulsegate.gateway.framing import ALIGNED, EVENT_ENDS, LAST_CHUNK, SizeLines, chunk, events_of, whole_events
 from pulsegate.gateway.upstream import UpstreamConnection
 from pulsegate.gateway.usage import Usage, is_usage_only, usage_in_events
 
@@ -53,6 +53,7 @@ class Relay:
         "_last_payload",
         "_now",
         "_pending",
+        "_size_lines",
         "_usage_payload",
         "_verbatim",
         "_write",
@@ -70,6 +71,7 @@ class Relay:
         chunked_out: bool,
         stream: bool,
         hide_usage: bool,
+        size_lines: SizeLines,
         now: Callable[[], float],
     ) -> None:
         """Nothing is written yet.
@@ -82,6 +84,7 @@ class Relay:
             chunked_out: the client's answer is; False for HTTP/1.0, where the payload goes bare.
             stream: the payload is an event stream; other payload is passed on wherever it is cut.
             hide_usage: leave out the chunk that has usage and nothing else.
+            size_lines: of the worker.
             now: monotonic seconds.
         """
         self._write = write
@@ -92,6 +95,7 @@ class Relay:
         self._verbatim = chunked_in and chunked_out and stream
         self._events_only = stream
         self._hide_usage = hide_usage
+        self._size_lines = size_lines
         self._aligned = False
         self._pending = b""
         self._usage_payload = b""
@@ -104,33 +108,40 @@ class Relay:
         """Become the owner of ``conn``; what was held back goes out. ``last_read`` is the read that opened the gate."""
         self.token_at = now
         conn.owner = self
+        if self._verbatim:
+            conn.tap = self.tap
         self._reframe(b"".join(payload), now, complete=conn.complete)
         self._aligned = self._verbatim and not self._pending and last_read.endswith(ALIGNED)
         if conn.complete:
             self._ending.relayed()
 
-    def fed(self, conn: UpstreamConnection, data: bytes) -> None:
-        """Owner: a read came. The first branch is what nearly all reads of all streams take."""
-        now = self._now()
-        pieces = conn.pieces
+    def tap(self, data: bytes) -> bool:
+        """A read came, not yet parsed: pass it on if it is one whole chunk of whole events and nothing else.
+
+        That is what nearly all reads of all streams are. Its size line and its end prove it, so that llhttp need not
+        hear of it: behind it, as before it, a chunk begins.
+        """
         if (
-            self._aligned
-            and data.endswith(ALIGNED)
-            and pieces
-            and pieces[-1].endswith(EVENT_ENDS)
-            and _USAGE not in data
-            and _ERROR not in data
-            and not conn.complete
+            not self._aligned
+            or not data.startswith(self._size_lines[len(data)])
+            or not data.endswith(ALIGNED)
+            or _USAGE in data
+            or _ERROR in data
         ):
-            self._write(data)
-            events = data.count(b"data:")
-            if events:
-                self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
-                counters = self._counters
-                counters.tokens += events
-                counters.sign_at = self.token_at = now
-            return
-        self._pass_on(b"" if conn.excess else data, pieces, now, complete=conn.complete)
+            return False
+        self._write(data)
+        events = data.count(b"data:")
+        if events:
+            now = self._now()
+            self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
+            counters = self._counters
+            counters.tokens += events
+            counters.sign_at = self.token_at = now
+        return True
+
+    def fed(self, conn: UpstreamConnection, data: bytes) -> None:
+        """Owner: a read came that is not so simple."""
+        self._pass_on(b"" if conn.excess else data, conn.pieces, self._now(), complete=conn.complete)
         if conn.complete:
             self._ending.relayed()
 

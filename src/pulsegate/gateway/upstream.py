@@ -5,6 +5,7 @@ they can go on as they came, and the payload pieces in them. It judges nothing.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import httptools
@@ -38,6 +39,7 @@ class UpstreamConnection(asyncio.Protocol):
         silent: no byte of an answer has come since the request was sent.
         uses: how many exchanges began here.
         excess: more bytes came than belong to the answer: the read that brought its end must not go on as it is.
+        tap: is offered each read before it is parsed, and says whether it has taken it. For whole chunks only.
         closed: this connection is of no more use.
         idle_since: when its home first saw it idle, 0 before.
     """
@@ -60,6 +62,7 @@ class UpstreamConnection(asyncio.Protocol):
         "owner",
         "pieces",
         "silent",
+        "tap",
         "transport",
         "uses",
     )
@@ -86,6 +89,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.complete = False
         self.silent = True
         self.excess = False
+        self.tap: Callable[[bytes], bool] | None = None
         self._payload_pieces = 0
         self.idle_since = 0.0
 
@@ -130,6 +134,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.transport.abort()
 
     def _forget_parser(self) -> None:
+        self.tap = None
         self._parser = None  # breaks the cycle of parser and callbacks
         self.closed = True
 
@@ -142,6 +147,9 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a read, then tell the owner."""
+        tap = self.tap
+        if tap is not None and tap(data):
+            return
         parser, owner = self._parser, self.owner
         if parser is None:
             return

@@ -9,7 +9,7 @@ from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.routing import Seat
 from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.counters import EndpointCounters
-from pulsegate.gateway.framing import MAX_EVENT_BYTES, events_of, whole_events
+from pulsegate.gateway.framing import MAX_EVENT_BYTES, SizeLines, events_of, whole_events
 from pulsegate.gateway.relay import Relay
 from pulsegate.gateway.upstream import UpstreamConnection
 from pulsegate.gateway.usage import Usage
@@ -76,6 +76,7 @@ class Played:
             chunked_out=out.chunked,
             stream=stream,
             hide_usage=hide,
+            size_lines=SizeLines(),
             now=lambda: self.now,
         )
         self.counters = counters
@@ -170,6 +171,26 @@ def test_other_bodies_are_passed_on_wherever_they_are_cut() -> None:
     played = Played(Out(), stream=False)
     played.play([chunk(b'{"a":')[:4], chunk(b'{"a":')[4:], chunk(b"1}")])
     assert played.out.read() == (b'{"a":1}', False)
+
+
+@given(st.binary(min_size=1, max_size=5000))
+def test_the_size_line_follows_from_the_length(payload: bytes) -> None:
+    whole = chunk(payload)
+    lower, upper = SizeLines()[len(whole)]
+    assert whole.startswith(lower)
+    assert upper == lower.upper()
+    assert not SizeLines()[5]
+    assert not b"anything".startswith(SizeLines()[5])
+
+
+@given(st.lists(st.integers(1, 600), min_size=1, max_size=6), st.booleans())
+def test_whatever_the_sizes_of_chunks_all_is_relayed(sizes: list[int], together: bool) -> None:
+    events = [b"data: " + b"x" * size + b"\n\n" for size in sizes]
+    raw = [chunk(event) for event in events]
+    played = Played(Out())
+    played.play([chunk(ROLE), b"".join(raw)] if together else [chunk(ROLE), *raw])
+    assert played.out.read() == (ROLE + b"".join(events), False)
+    assert played.counters.tokens == len(sizes) + 1
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
