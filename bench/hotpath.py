@@ -11,7 +11,6 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from bench.backend import DONE, JSON_REPLY, ROLE, STOP, STREAM_HEAD, TOKEN, USAGE
@@ -22,7 +21,9 @@ from pulsegate.gateway.upstream import UpstreamConnection
 
 ENDPOINTS = 4
 CHUNKS = 64
-RUNS = 60
+BATCH = 40
+STREAMS = 6
+ROUNDS = 150
 
 
 class Wire(asyncio.Transport):
@@ -89,53 +90,53 @@ class Plane:
             conn.data_received(read)
 
 
-def least(run: Callable[[], None], times: int) -> float:
-    """Microseconds of CPU per run."""
-    best = float("inf")
-    for _ in range(RUNS):
+class Measured:
+    """One choice of features, and the least it was seen to cost: microseconds of CPU per request."""
+
+    def __init__(self, name: str, folder: Path, *features: str, new_heads: bool = False) -> None:
+        self.name = name
+        self.json_us = self.stream_us = float("inf")
+        self._plane = Plane(setup(folder, *features))
+        numbers = range(BATCH) if new_heads else [0] * BATCH
+        self._whole = [request(stream=False, number=n) for n in numbers]
+        self._stream = request(stream=True, number=0)
+        usage = [USAGE] if "usage" in features else []
+        self._reads = [STREAM_HEAD + ROLE, *([TOKEN] * CHUNKS), STOP, *usage, DONE]
+
+    def look(self) -> None:
         began = time.process_time()
-        for _ in range(times):
-            run()
-        best = min(best, (time.process_time() - began) / times)
-    return best * 1e6
-
-
-def measure(folder: Path, *features: str, new_heads: bool = False) -> tuple[float, float]:
-    plane = Plane(setup(folder, *features))
-    whole = [request(stream=False, number=n) for n in range(64 if new_heads else 1)] * (1 if new_heads else 64)
-    streamed = [request(stream=True, number=n) for n in range(8)]
-    usage = [USAGE] if "usage" in features else []
-    reads = [STREAM_HEAD + ROLE, *([TOKEN] * CHUNKS), STOP, *usage, DONE]
-
-    def one_batch() -> None:
-        for asked in whole:
-            plane.serve(asked, [JSON_REPLY])
-
-    def streams() -> None:
-        for asked in streamed:
-            plane.serve(asked, reads)
-
-    return least(one_batch, 3) / len(whole), least(streams, 1) / len(streamed)
+        for asked in self._whole:
+            self._plane.serve(asked, [JSON_REPLY])
+        between = time.process_time()
+        for _ in range(STREAMS):
+            self._plane.serve(self._stream, self._reads)
+        ended = time.process_time()
+        self.json_us = min(self.json_us, (between - began) / BATCH * 1e6)
+        self.stream_us = min(self.stream_us, (ended - between) / STREAMS * 1e6)
 
 
 FEATURES = ("keys", "access log", "response headers", "affinity", "usage", "model mapping")
 
 
 def main() -> None:
-    gc.collect()
-    gc.freeze()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        base = measure(folder)
-        print(f"{'':24}{'JSON':>10}{f'{CHUNKS} chunks':>12}   microseconds of CPU")
-        print(f"{'bare':24}{base[0]:10.1f}{base[1]:12.1f}")
-        for feature in FEATURES:
-            got = measure(folder, feature)
-            print(f"{'+ ' + feature:24}{got[0] - base[0]:+10.1f}{got[1] - base[1]:+12.1f}")
-        got = measure(folder, new_heads=True)
-        print(f"{'+ a new head each time':24}{got[0] - base[0]:+10.1f}")
-        everything = measure(folder, *FEATURES, new_heads=True)
-        print(f"{'everything':24}{everything[0]:10.1f}{everything[1]:12.1f}")
+        bare = Measured("bare", folder)
+        alone = [Measured(f"+ {feature}", folder, feature) for feature in FEATURES]
+        alone.append(Measured("+ a new head each time", folder, new_heads=True))
+        usual = Measured("everything", folder, *FEATURES)
+        worst = Measured("... with new heads", folder, *FEATURES, new_heads=True)
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # as good as in a worker: requests leave no cycles
+        for _ in range(ROUNDS):  # in turns, so that a machine that slows down slows down all of them
+            for each in (bare, *alone, usual, worst):
+                each.look()
+    print(f"{'':24}{'JSON':>8}{f'{CHUNKS} chunks':>12}   microseconds of CPU")
+    for each in (bare, usual, worst):
+        print(f"{each.name:24}{each.json_us:8.1f}{each.stream_us:12.1f}")
+    for each in alone:
+        print(f"{each.name:24}{each.json_us - bare.json_us:+8.1f}{each.stream_us - bare.stream_us:+12.1f}")
 
 
 if __name__ == "__main__":
