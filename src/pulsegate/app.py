@@ -143,7 +143,7 @@ async def run_gateway(
 
     Raises:
         ListenError: the gateway's address cannot be listened on.
-        ValueError: an endpoint's address cannot be used.
+        ValueError: an endpoint's address or a file cannot be used; the message says which, and why.
     """
     setup = encoded_setup(config, access_log=access_log, created=int(parts.clock.wall()))
     listener, succession = await _take_address(config.gateway.listen)
@@ -271,12 +271,16 @@ async def _reload_on(
 ) -> None:
     """Take over a new configuration at each signal, if all of it is right; else keep the old one and say why."""
     log, (control, gateway) = parts.log, running
+
+    def read() -> tuple[Config, bytes]:
+        new = reload()
+        return new, encoded_setup(new, access_log=gateway.access_log, created=int(parts.clock.wall()))
+
     while True:
         await signals.hang_up.wait()
         signals.hang_up.clear()
         try:
-            new = await asyncio.to_thread(reload)  # in a thread: parsing a big file would hold up the probes
-            setup = encoded_setup(new, access_log=gateway.access_log, created=int(parts.clock.wall()))
+            new, setup = await asyncio.to_thread(read)  # in a thread: parsing a big file would hold up the probes
             control.change(new.fleet())
             gateway.workforce.reconfigure(setup)
         except (ConfigError, ValueError) as exc:

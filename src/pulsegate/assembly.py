@@ -6,18 +6,26 @@ from pulsegate.config import Config
 from pulsegate.config.models import ModelSection
 from pulsegate.core.fleet import EndpointSpec, PoolSpec
 from pulsegate.engines.target import parse_target
+from pulsegate.gateway.inspection import inspect
 from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup, RouteSetup, ServerTls, Setup
 
 RANK_HEADER = "X-data-parallel-rank"  # vLLM: pins a request to one rank of a data-parallel server
 
 
 def encoded_setup(config: Config, *, access_log: str | None, created: int) -> bytes:
-    """The worker's setup as it travels. ``created`` is what ``/v1/models`` says, in seconds since the epoch.
+    """The worker's setup as it travels, looked at first: it reads the files that it names.
+
+    Args:
+        config: what is to be served.
+        access_log: as in ``Setup``.
+        created: what ``/v1/models`` says, in seconds since the epoch.
 
     Raises:
-        ValueError: an endpoint's address cannot be used; the message names it and the fix.
+        ValueError: an endpoint's address or a file cannot be used; the message says which, and why.
     """
-    return msgspec.msgpack.encode(setup_of(config, access_log=access_log, created=created))
+    setup = setup_of(config, access_log=access_log, created=created)
+    inspect(setup)
+    return msgspec.msgpack.encode(setup)
 
 
 def setup_of(config: Config, *, access_log: str | None, created: int) -> Setup:

@@ -126,6 +126,10 @@ class WorkforceObserver(Protocol):
         """This worker ended without being asked to (negative status: by that signal) and will be started again."""
         ...
 
+    def worker_not_started(self, number: int, problem: str) -> None:
+        """There is no process for this worker; it will be tried again."""
+        ...
+
     def worker_gone(self, number: int) -> None:
         """This worker's process is over, asked for or not: its running totals begin anew."""
         ...

@@ -6,8 +6,9 @@ again, at once the first time, then ever more slowly.
 """
 
 import asyncio
-import os
+import contextlib
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -63,10 +64,12 @@ class Workforce:
         self._observer = observer
         self._clock = clock
         self._lines: dict[int, Line] = {}
+        self._unanswered: dict[int, deque[bytes]] = {}  # by worker: setups that it has said nothing about yet
+        self._proven: bytes | None = None  # a setup that a worker serves by
         self._snapshot: Snapshot | None = None
         self._settled = asyncio.Event()
         self._problem: str | None = None
-        self._ending = False
+        self._ending = asyncio.Event()
 
     async def run(self) -> None:
         """Keep ``count`` workers alive until ``drain`` was called and they have ended. Cancelled: kills them."""
@@ -78,7 +81,7 @@ class Workforce:
         """Returns as soon as one worker serves.
 
         Raises:
-            ValueError: the first setup cannot be served; the message says why.
+            ValueError: none can, because of the first setup or at all; the message says why.
         """
         await self._settled.wait()
         if self._problem is not None:
@@ -93,58 +96,93 @@ class Workforce:
     def reconfigure(self, setup: bytes) -> None:
         """Serve this from now on."""
         self._setup = setup
-        for line in self._lines.values():
-            line.say(NewSetup(setup))
+        for number in self._lines:
+            self._set_up(number)
 
     def drain(self) -> None:
         """Let every worker finish what it has and end; ``run`` returns then."""
-        self._ending = True
+        self._ending.set()
         for line in self._lines.values():
             line.say(DrainNow(self._hiring.drain_timeout_s))
 
+    def _set_up(self, number: int) -> None:
+        self._unanswered[number].append(self._setup)
+        self._lines[number].say(NewSetup(self._setup))
+
     async def _keep(self, number: int) -> None:
         delay_s = 0.0
-        while not self._ending:
-            if delay_s > 0.0:
-                await self._clock.sleep(delay_s)
-                if self._ending:
-                    return
+        while not await self._ends_within(delay_s):
             began = self._clock.now()
-            status = await self._employ(number)
-            if self._ending:
+            try:
+                status = await self._employ(number)
+            except OSError as exc:
+                self._fail(f"a worker cannot be started: {exc}")
+                self._observer.worker_not_started(number, str(exc))
+                delay_s = LAST_DELAY_S
+                continue
+            if self._ending.is_set():
                 return
             lived_s = self._clock.now() - began
             delay_s = 0.0 if lived_s >= PROVEN_AFTER_S else min(max(delay_s * 2, FIRST_DELAY_S), LAST_DELAY_S)
+            self._fail(f"a worker ended with status {status} before it served")
             self._observer.worker_died(number, status, lived_s)
+
+    async def _ends_within(self, delay_s: float) -> bool:
+        """Wait that long; whether we were told to drain."""
+        if delay_s > 0.0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await self._ending.wait()
+        return self._ending.is_set()
+
+    def _fail(self, problem: str) -> None:
+        """Tell whoever waits for the first worker that there is none; later ones are our business alone."""
+        if not self._settled.is_set():
+            self._problem = problem
+            self._settled.set()
 
     async def _employ(self, number: int) -> int:
         """One worker's life; returns its exit status (negative: the signal that ended it)."""
-        ours, theirs = socket.socketpair()
-        listener_fd = self._hiring.listener.fileno()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *self._hiring.command,
-                str(listener_fd),
-                str(theirs.fileno()),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(listener_fd, theirs.fileno()),
-                start_new_session=True,  # Ctrl-C is for the control process, which then lets its workers drain
-            )
+        process, ours = await self._start()
         line = Line(heard=lambda message: self._heard(number, message), lost=lambda: None)
         ours.setblocking(False)  # noqa: FBT003 - the socket API
         await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=ours)
         try:
             self._lines[number] = line
-            line.say(NewSetup(self._setup))
+            self._unanswered[number] = deque()
+            self._set_up(number)
             if self._snapshot is not None:
                 line.say(NewSnapshot(self._snapshot))
-            if self._ending:
+            if self._ending.is_set():
                 line.say(DrainNow(self._hiring.drain_timeout_s))
             return await self._outlast(process)
         finally:
             self._lines.pop(number, None)
             line.close()
             self._observer.worker_gone(number)
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """A new process and our end of the line to it.
+
+        Raises:
+            OSError: the machine has no process, memory or descriptor left for it.
+        """
+        ours, theirs = socket.socketpair()
+        descriptors = (self._hiring.listener.fileno(), theirs.fileno())
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._hiring.command,
+                *map(str, descriptors),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=descriptors,
+                start_new_session=True,  # Ctrl-C is for the control process, which then lets its workers drain
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return process, ours
 
     async def _outlast(self, process: asyncio.subprocess.Process) -> int:
         """Wait for the worker's end; after a cancellation it is killed, so that none outlives us by our own doing."""
@@ -158,12 +196,14 @@ class Workforce:
     def _heard(self, number: int, message: Message) -> None:
         match message:
             case Ready():
+                self._proven = self._unanswered[number].popleft()
                 self._settled.set()
                 self._observer.worker_ready(number)
             case Refused():
-                if not self._settled.is_set():
-                    self._problem = message.problem
-                    self._settled.set()
+                refused = self._unanswered[number].popleft()
+                self._fail(message.problem)
+                if self._proven is not None and refused is self._setup:
+                    self._setup = self._proven  # so that a worker that is started anew serves
                 self._observer.worker_refused(number, message.problem)
             case Traffic():
                 for seen in message.seen:
@@ -178,4 +218,4 @@ class Workforce:
 
 def _kill(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        os.kill(process.pid, 9)
+        process.kill()

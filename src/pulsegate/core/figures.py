@@ -4,9 +4,14 @@ Histograms are counts per bucket (not cumulative), one more than there are bound
 msgspec carries these over a socket; ``export/`` makes Prometheus series of them and adds up the workers.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from typing import TypeVar
 
 from pulsegate.core.ids import EndpointId
+
+_Key = TypeVar("_Key")
 
 TTFT_BOUNDS_S = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 GAP_BOUNDS_S = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -59,3 +64,68 @@ class WorkerFigures:
     endpoints: list[EndpointFigures]
     routes: list[RouteFigures]
     own: Histogram
+
+
+def total(parts: Iterable[WorkerFigures]) -> WorkerFigures:
+    """The figures of several workers as if one had counted them all."""
+    return reduce(_added, parts, nothing())
+
+
+def nothing() -> WorkerFigures:
+    """What a worker that has done nothing counts."""
+    own = Histogram(counts=[0] * (len(OWN_BOUNDS_S) + 1))
+    return WorkerFigures(connections=0, in_flight=0, retries_under_way=0, refused={}, endpoints=[], routes=[], own=own)
+
+
+def _added(one: WorkerFigures, other: WorkerFigures) -> WorkerFigures:
+    endpoints = {figures.endpoint: figures for figures in one.endpoints}
+    for figures in other.endpoints:
+        known = endpoints.get(figures.endpoint)
+        endpoints[figures.endpoint] = figures if known is None else _added_endpoint(known, figures)
+    routes = {figures.route: figures for figures in one.routes}
+    for figures in other.routes:
+        known = routes.get(figures.route)
+        routes[figures.route] = figures if known is None else _added_route(known, figures)
+    return WorkerFigures(
+        connections=one.connections + other.connections,
+        in_flight=one.in_flight + other.in_flight,
+        retries_under_way=one.retries_under_way + other.retries_under_way,
+        refused=_added_counts(one.refused, other.refused),
+        endpoints=list(endpoints.values()),
+        routes=list(routes.values()),
+        own=_added_histogram(one.own, other.own),
+    )
+
+
+def _added_endpoint(one: EndpointFigures, other: EndpointFigures) -> EndpointFigures:
+    return EndpointFigures(
+        endpoint=one.endpoint,
+        inflight=one.inflight + other.inflight,
+        attempts=one.attempts + other.attempts,
+        failures=_added_counts(one.failures, other.failures),
+        tokens=one.tokens + other.tokens,
+        ttft=_added_histogram(one.ttft, other.ttft),
+        gaps=_added_histogram(one.gaps, other.gaps),
+    )
+
+
+def _added_route(one: RouteFigures, other: RouteFigures) -> RouteFigures:
+    return RouteFigures(
+        route=one.route,
+        requests=_added_counts(one.requests, other.requests),
+        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
+        completion_tokens=one.completion_tokens + other.completion_tokens,
+        usage_missing=one.usage_missing + other.usage_missing,
+        replays=_added_counts(one.replays, other.replays),
+        hedges=one.hedges + other.hedges,
+        rescued=one.rescued + other.rescued,
+    )
+
+
+def _added_counts(one: dict[_Key, int], other: dict[_Key, int]) -> dict[_Key, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
+
+
+def _added_histogram(one: Histogram, other: Histogram) -> Histogram:
+    counts = [a + b for a, b in zip(one.counts, other.counts, strict=True)]
+    return Histogram(counts=counts, total_s=one.total_s + other.total_s)

@@ -3,8 +3,9 @@
 A worker's totals begin anew when it is started again; what it had counted until then is kept, so that no series falls.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -17,17 +18,20 @@ from pulsegate.core.figures import (
     Histogram,
     RouteFigures,
     WorkerFigures,
+    nothing,
+    total,
 )
 
 Labels = tuple[str, ...]
 
 
 class TrafficSeries:
-    """A collector for a Prometheus registry, fed with the figures of each worker."""
+    """A collector for a Prometheus registry, fed with the figures of each worker. Rendered in any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._now: dict[int, WorkerFigures] = {}
-        self._gone: list[WorkerFigures] = []
+        self._past = nothing()
+        self._deaths = 0
         registry.register(self)
 
     def counted(self, worker: int, figures: WorkerFigures) -> None:
@@ -35,49 +39,54 @@ class TrafficSeries:
         self._now[worker] = figures
 
     def gone(self, worker: int) -> None:
-        """This worker's process is over; what it counted stays counted."""
+        """This worker's process is over: what it counted stays counted, what it held is free."""
         last = self._now.pop(worker, None)
         if last is not None:
-            self._gone.append(last)
+            self._past = total((self._past, replace(last, connections=0, in_flight=0, retries_under_way=0)))
+
+    def died(self) -> None:
+        """A worker ended without being asked to."""
+        self._deaths += 1
 
     def collect(self) -> Iterable[Metric]:
         """prometheus_client: all series."""
-        live, every = list(self._now.values()), [*self._gone, *self._now.values()]
-        routes = [route for figures in every for route in figures.routes]
-        endpoints = [endpoint for figures in every for endpoint in figures.endpoints]
-        yield _gauge("pulsegate_connections", "Client connections that are open.", (one.connections for one in live))
-        yield _gauge("pulsegate_requests_in_flight", "Requests under way.", (one.in_flight for one in live))
-        yield _gauge(
-            "pulsegate_retries_in_flight", "Replays and hedges under way.", (one.retries_under_way for one in live)
+        live = tuple(self._now.values())
+        every = total((self._past, *live))
+        yield GaugeMetricFamily("pulsegate_workers", "Workers that have reported.", value=len(live))
+        yield CounterMetricFamily(
+            "pulsegate_worker_deaths", "Workers that ended without being asked to.", value=self._deaths
         )
-        yield from _of_routes(routes)
-        yield from _of_endpoints(endpoints)
-        refused: dict[Labels, float] = defaultdict(float)
-        for figures in every:
-            for code, count in figures.refused.items():
-                refused[code,] += count
-        yield _counter("pulsegate_refused_requests", "Requests that ended before routing.", ["code"], refused)
+        yield GaugeMetricFamily("pulsegate_connections", "Client connections that are open.", value=every.connections)
+        yield GaugeMetricFamily("pulsegate_requests_in_flight", "Requests under way.", value=every.in_flight)
+        yield GaugeMetricFamily(
+            "pulsegate_retries_in_flight", "Replays and hedges under way.", value=every.retries_under_way
+        )
+        yield from _of_routes(every.routes)
+        yield from _of_endpoints(every.endpoints)
+        refused = [((code,), count) for code, count in every.refused.items()]
+        yield _counter("pulsegate_refused_requests", "Requests that ended before routing, by why.", ["code"], refused)
         yield _histogram(
             "pulsegate_own_seconds",
             "Time that a request spent inside the gateway itself.",
             OWN_BOUNDS_S,
             [],
-            [((), figures.own) for figures in every],
+            [((), every.own)],
         )
 
 
 def _of_routes(routes: Sequence[RouteFigures]) -> Iterable[Metric]:
-    requests: dict[Labels, float] = defaultdict(float)
-    replays: dict[Labels, float] = defaultdict(float)
-    for route in routes:
-        for status, count in route.requests.items():
-            requests[route.route, str(status)] += count
-        for cause, count in route.replays.items():
-            replays[route.route, cause] += count
     yield _counter(
-        "pulsegate_requests", "Requests that ended, by the status the client got.", ["model", "status"], requests
+        "pulsegate_requests",
+        "Requests that ended, by the status that the client got.",
+        ["model", "status"],
+        [((one.route, str(status)), count) for one in routes for status, count in one.requests.items()],
     )
-    yield _counter("pulsegate_replays", "Attempts beyond the first, by why.", ["model", "cause"], replays)
+    yield _counter(
+        "pulsegate_replays",
+        "Attempts beyond the first, by why.",
+        ["model", "cause"],
+        [((one.route, cause), count) for one in routes for cause, count in one.replays.items()],
+    )
     sums: tuple[tuple[str, str, Callable[[RouteFigures], int]], ...] = (
         (
             "pulsegate_hedges",
@@ -94,21 +103,22 @@ def _of_routes(routes: Sequence[RouteFigures]) -> Iterable[Metric]:
         ("pulsegate_usage_missing_requests", "Good answers without usage.", lambda one: one.usage_missing),
     )
     for name, text, value in sums:
-        by_route: dict[Labels, float] = defaultdict(float)
-        for route in routes:
-            by_route[route.route,] += value(route)
-        yield _counter(name, text, ["model"], by_route)
+        yield _counter(name, text, ["model"], [((one.route,), value(one)) for one in routes])
 
 
 def _of_endpoints(endpoints: Sequence[EndpointFigures]) -> Iterable[Metric]:
-    attempts: dict[Labels, float] = defaultdict(float)
-    failures: dict[Labels, float] = defaultdict(float)
-    for one in endpoints:
-        attempts[one.endpoint,] += one.attempts
-        for kind, count in one.failures.items():
-            failures[one.endpoint, kind] += count
-    yield _counter("pulsegate_attempts", "Attempts sent to an endpoint.", ["endpoint"], attempts)
-    yield _counter("pulsegate_attempt_failures", "Attempts that failed there, by how.", ["endpoint", "kind"], failures)
+    yield _counter(
+        "pulsegate_attempts",
+        "Attempts sent to an endpoint.",
+        ["endpoint"],
+        [((one.endpoint,), one.attempts) for one in endpoints],
+    )
+    yield _counter(
+        "pulsegate_attempt_failures",
+        "Attempts that failed there, by how.",
+        ["endpoint", "kind"],
+        [((one.endpoint, kind), count) for one in endpoints for kind, count in one.failures.items()],
+    )
     yield _histogram(
         "pulsegate_ttft_seconds",
         "Users' time to the first token.",
@@ -125,32 +135,18 @@ def _of_endpoints(endpoints: Sequence[EndpointFigures]) -> Iterable[Metric]:
     )
 
 
-def _gauge(name: str, text: str, values: Iterable[int]) -> Metric:
-    return GaugeMetricFamily(name, text, value=sum(values))
-
-
-def _counter(name: str, text: str, labels: Sequence[str], values: dict[Labels, float]) -> Metric:
+def _counter(name: str, text: str, labels: Sequence[str], values: Iterable[tuple[Labels, int]]) -> Metric:
     family = CounterMetricFamily(name, text, labels=labels)
-    for key, value in values.items():
+    for key, value in values:
         family.add_metric(key, value)
     return family
 
 
 def _histogram(
-    name: str, text: str, bounds: tuple[float, ...], labels: Sequence[str], parts: Sequence[tuple[Labels, Histogram]]
+    name: str, text: str, bounds: tuple[float, ...], labels: Sequence[str], parts: Iterable[tuple[Labels, Histogram]]
 ) -> Metric:
-    counts: dict[Labels, list[int]] = {}
-    totals: dict[Labels, float] = defaultdict(float)
-    for key, part in parts:
-        sums = counts.setdefault(key, [0] * (len(bounds) + 1))
-        for index, count in enumerate(part.counts):
-            sums[index] += count
-        totals[key] += part.total_s
     family = HistogramMetricFamily(name, text, labels=labels)
-    for key, sums in counts.items():
-        running, buckets = 0, list[tuple[str, float]]()
-        for bound, count in zip((*map(str, bounds), "+Inf"), sums, strict=True):
-            running += count
-            buckets.append((bound, running))
-        family.add_metric(key, buckets, totals[key])
+    marks = (*map(str, bounds), "+Inf")
+    for key, part in parts:
+        family.add_metric(key, list(zip(marks, accumulate(part.counts), strict=True)), part.total_s)
     return family

@@ -23,7 +23,12 @@ class WorkerNews:
 
     def worker_died(self, number: int, status: int, lived_s: float) -> None:
         """Its connections are lost; the listening socket is not."""
+        self._series.died()
         self._log.error("worker died and is started again", worker=number, status=status, lived_s=round(lived_s, 3))
+
+    def worker_not_started(self, number: int, problem: str) -> None:
+        """The machine lacks something."""
+        self._log.error("worker cannot be started, tried again soon", worker=number, problem=problem)
 
     def worker_gone(self, number: int) -> None:
         """Its totals begin anew."""

@@ -16,6 +16,7 @@ from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.access import AccessLog, open_log
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.counters import Counters
+from pulsegate.gateway.dial import no_password
 from pulsegate.gateway.downstream import LAST_CALL_S, ClientConnection
 from pulsegate.gateway.heads import dropped_names
 from pulsegate.gateway.identity import request_ids
@@ -266,7 +267,7 @@ def load_certificate(context: ssl.SSLContext, spec: ServerTls) -> None:
         ValueError: a file cannot be read or is not what it should be.
     """
     try:
-        context.load_cert_chain(spec.cert_file, spec.key_file)
+        context.load_cert_chain(spec.cert_file, spec.key_file, password=no_password)
         if spec.client_ca_file is not None:
             context.load_verify_locations(spec.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED

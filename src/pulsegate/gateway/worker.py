@@ -62,6 +62,7 @@ class Worker:
         self._gateway: Gateway | None = None
         self._snapshot: Snapshot | None = None
         self._first_setup: asyncio.Future[Setup] | None = None
+        self._later_setups: list[Setup] = []  # came while the first was taken over
         self._end: asyncio.Future[float | None] | None = None
         self._orphaned = asyncio.Event()
         self._quiet = Quiet()
@@ -89,6 +90,8 @@ class Worker:
                 gateway.follow(self._snapshot)
             _calm_collector()
             self._line.say(Ready())
+            for later in self._later_setups:
+                self._take_over(gateway, later)
             waiting = tasks.create_task(self._await_successor())
             timeout_s = await end
             waiting.cancel()
@@ -132,14 +135,19 @@ class Worker:
     def _set_up(self, encoded: bytes) -> None:
         setup = msgspec.msgpack.decode(encoded, type=Setup)
         if self._gateway is not None:
-            try:
-                self._gateway.reconfigure(setup)
-            except ValueError as exc:
-                self._line.say(Refused(str(exc)))
-            else:
-                self._line.say(Ready())
+            self._take_over(self._gateway, setup)
         elif self._first_setup is not None and not self._first_setup.done():
             self._first_setup.set_result(setup)
+        else:
+            self._later_setups.append(setup)
+
+    def _take_over(self, gateway: Gateway, setup: Setup) -> None:
+        try:
+            gateway.reconfigure(setup)
+        except ValueError as exc:
+            self._line.say(Refused(str(exc)))
+        else:
+            self._line.say(Ready())
 
     def _drain(self, timeout_s: float | None) -> None:
         if self._end is not None and not self._end.done():
