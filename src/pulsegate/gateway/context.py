@@ -11,6 +11,7 @@ from pulsegate.gateway.access import AccessLog
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.framing import SizeLines
 from pulsegate.gateway.keys import KeyRing
+from pulsegate.gateway.request_head import HeadRules
 from pulsegate.gateway.roster import Roster
 from pulsegate.gateway.setup import Setup
 
@@ -52,7 +53,7 @@ class Context:
         random: uniform in [0, 1).
         live: requests under way.
         parked: those of them that wait for the retry budget, in order.
-        dropped: names of headers that never go on from clients.
+        rules: what becomes of clients' headers.
         draining: answers close their connections.
         alarm: called when something should be reported at once; ``pump`` when the retry budget may have room again.
     """
@@ -72,8 +73,7 @@ class Context:
     started_at: float
     wall_offset_s: float = 0.0
     turn_at: float = 0.0
-    dropped: frozenset[bytes] = frozenset()
-    affinity_header: bytes | None = None
+    rules: HeadRules = field(default_factory=HeadRules)
     draining: bool = False
     size_lines: SizeLines = field(default_factory=SizeLines)
     live: set[Live] = field(default_factory=set[Live])

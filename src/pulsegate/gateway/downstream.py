@@ -69,8 +69,7 @@ class ClientConnection(asyncio.Protocol):
             self._screen,
             head_limit=limits.header_bytes,
             body_limit=limits.body_bytes,
-            dropped=context.dropped,
-            affinity_header=context.affinity_header,
+            rules=context.rules,
         )
         self._transport: asyncio.Transport | None = None
         self._call: Call | None = None
@@ -316,7 +315,7 @@ class ClientConnection(asyncio.Protocol):
         """Keys, limits or headers have changed: nothing that was remembered counts any more."""
         context = self._context
         self._key = self._key_header = None
-        self._intake.reconfigure(context.dropped, context.affinity_header, context.setup.limits.body_bytes)
+        self._intake.reconfigure(context.rules, context.setup.limits.body_bytes)
 
     def last_call(self, until: float) -> None:
         """Drain: close at ``until``, unless a request comes."""

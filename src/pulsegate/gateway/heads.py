@@ -38,11 +38,6 @@ OUR_PREFIX: Final = b"x-pulsegate-"
 Pairs = list[tuple[bytes, bytes]]
 
 
-def dropped_names(endpoint_headers: set[bytes]) -> frozenset[bytes]:
-    """What never goes on from a client: hop-by-hop headers, ours, and what the operator sets for some endpoint."""
-    return frozenset(NOT_FROM_CLIENTS | endpoint_headers)
-
-
 def request_prefix(endpoint: EndpointSetup, target: bytes) -> bytes:
     """The part of an upstream request's head that is the same for every request: line, host, operator's headers."""
     lines = [b"POST " + endpoint.base_path.encode("latin-1") + target + b" HTTP/1.1\r\nHost: "]

@@ -14,7 +14,7 @@ import httptools
 from pulsegate.gateway.chunked_body import ChunkedBody, ChunkError
 from pulsegate.gateway.errors import ApiError, bad_request
 from pulsegate.gateway.keys import Key
-from pulsegate.gateway.request_head import HEAD_END, RequestHead, Silent, read_head
+from pulsegate.gateway.request_head import HEAD_END, HeadRules, RequestHead, Silent, read_head
 
 REMEMBERED_HEAD_BYTES: Final = 4096
 _LENGTH_DIGITS: Final = 15
@@ -84,17 +84,16 @@ class Intake:
     """
 
     __slots__ = (
-        "_affinity_header",
         "_body",
         "_body_limit",
         "_buffer",
         "_checker",
         "_chunks",
-        "_dropped",
         "_head_limit",
         "_incoming",
         "_known",
         "_left",
+        "_rules",
         "_screen",
         "body_wanted",
         "phase",
@@ -106,12 +105,11 @@ class Intake:
         *,
         head_limit: int,
         body_limit: int,
-        dropped: frozenset[bytes],
-        affinity_header: bytes | None,
+        rules: HeadRules,
     ) -> None:
         """``screen`` says of a head whether the request is refused already, and whose key it carries."""
         self._screen = screen
-        self._dropped = dropped
+        self._rules = rules
         self._buffer = b""
         self._checker: httptools.HttpRequestParser | None = None
         self._known: Known | None = None
@@ -119,7 +117,6 @@ class Intake:
         self._body = bytearray()
         self._left = 0
         self._chunks: ChunkedBody | None = None
-        self._affinity_header = affinity_header
         self._head_limit = head_limit
         self._body_limit = body_limit
         self.body_wanted = False
@@ -151,11 +148,10 @@ class Intake:
         data, self._buffer = self._buffer, b""
         return self._begin(data) if data else None
 
-    def reconfigure(self, dropped: frozenset[bytes], affinity_header: bytes | None, body_limit: int) -> None:
+    def reconfigure(self, rules: HeadRules, body_limit: int) -> None:
         """Take over new settings; what was found out about the latest head is looked at again when it comes again."""
         self._known = None
-        self._dropped = dropped
-        self._affinity_header = affinity_header
+        self._rules = rules
         self._body_limit = body_limit
 
     def shut(self) -> None:
@@ -205,7 +201,7 @@ class Intake:
         known = self._known
         length = None if known is None else known.length_if_same(raw)
         if known is None or length is None:
-            head = read_head(raw, self._dropped, self._affinity_header)
+            head = read_head(raw, self._rules)
             known = Known(raw, head, *self._screen(head))
             self._known = known if len(raw) <= REMEMBERED_HEAD_BYTES else None
             length = head.content_length or 0

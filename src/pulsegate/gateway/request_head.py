@@ -7,16 +7,34 @@ versions than 1.0 and 1.1, no or two Hosts, transfer codings other than chunked,
 Reading lines that were validated is faster than being called back for each header.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import httptools
 
 from pulsegate.core.routing import Lane
-from pulsegate.gateway.heads import OUR_PREFIX, connection_named
+from pulsegate.gateway.heads import NOT_FROM_CLIENTS, OUR_PREFIX, connection_named
 from pulsegate.gateway.identity import presentable
 
 CRLF: Final = b"\r\n"
 HEAD_END: Final = b"\r\n\r\n"
+
+_READ: Final = 1
+_FORWARD: Final = 2
+_NAMES_READ: Final = frozenset(
+    {
+        b"host",
+        b"content-length",
+        b"content-type",
+        b"authorization",
+        b"x-request-id",
+        b"x-request-priority",
+        b"expect",
+        b"if-none-match",
+        b"connection",
+        b"transfer-encoding",
+    }
+)
 
 
 class RequestHead:
@@ -76,14 +94,26 @@ class Silent:
     __slots__ = ()
 
 
-def read_head(raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | None) -> RequestHead:
-    """Read a whole head, its closing blank line included.
+class HeadRules:
+    """What becomes of each header, by its name in lower case; headers without a rule go on.
 
-    Args:
-        raw: exactly one head, without blank lines before it.
-        dropped: names of headers (lower case) that do not go on.
-        affinity_header: name (lower case) of the header that names a session, None if there is none.
+    ``operators`` are the names that the operator sets for some endpoint: the client's do not go on. ``affinity_header``
+    names sessions, None if nothing does.
     """
+
+    __slots__ = ("affinity_header", "handling")
+
+    def __init__(self, operators: Iterable[bytes] = (), affinity_header: bytes | None = None) -> None:
+        self.affinity_header = affinity_header
+        dropped = NOT_FROM_CLIENTS | set(operators)
+        read = _NAMES_READ if affinity_header is None else _NAMES_READ | {affinity_header}
+        self.handling = {
+            name: (_READ if name in read else 0) | (0 if name in dropped else _FORWARD) for name in dropped | read
+        }
+
+
+def read_head(raw: bytes, rules: HeadRules) -> RequestHead:
+    """Read a whole head, its closing blank line included; ``raw`` is exactly that, without blank lines before it."""
     head = RequestHead()
     parser = httptools.HttpRequestParser(Silent())
     try:
@@ -105,26 +135,31 @@ def read_head(raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | No
     if not head.target.startswith(b"/"):
         head.target = _origin_form(head.target)
     head.path = head.target.partition(b"?")[0]
-    _read_fields(head, raw, dropped, affinity_header)
+    _read_fields(head, raw, rules)
     return head
 
 
-def _read_fields(head: RequestHead, raw: bytes, dropped: frozenset[bytes], affinity_header: bytes | None) -> None:
+def _read_fields(head: RequestHead, raw: bytes, rules: HeadRules) -> None:
     seen: dict[bytes, bytes] = {}
     twice: set[bytes] = set()
     forward: list[bytes] = []
-    lowered = raw.lower()
-    ours = OUR_PREFIX in lowered
-    for line, low in zip(raw.split(CRLF)[1:-2], lowered.split(CRLF)[1:-2], strict=True):
-        key = low.partition(b":")[0]
-        if key in _READ or key == affinity_header:
-            value = line[len(key) + 1 :].strip(b" \t")
+    ours = OUR_PREFIX in raw.lower()
+    handling = rules.handling
+    for line in raw.split(CRLF)[1:-2]:
+        name, _, value = line.partition(b":")
+        key = name.lower()
+        how = handling.get(key)
+        if how is None:
+            if not (ours and key.startswith(OUR_PREFIX)):
+                forward.append(line)
+            continue
+        if how & _FORWARD:
+            forward.append(line)
+        if how & _READ:
             if key in seen:
                 twice.add(key)
                 value = seen[key] + b"," + value
-            seen[key] = value
-        if key not in dropped and not (ours and key.startswith(OUR_PREFIX)):
-            forward.append(line)
+            seen[key] = value.strip(b" \t")
     connection = seen.get(b"connection")
     if connection is not None and (named := connection_named(connection)):
         if b"close" in named:  # llhttp forgets it as soon as a request without a body is read
@@ -135,8 +170,8 @@ def _read_fields(head: RequestHead, raw: bytes, dropped: frozenset[bytes], affin
     head.flaw = _flaw(head, seen, twice)
     if head.flaw is None:
         _take(head, seen, twice)
-        if affinity_header is not None:
-            head.affinity = seen.get(affinity_header)
+        if rules.affinity_header is not None:
+            head.affinity = seen.get(rules.affinity_header)
 
 
 def _flaw(head: RequestHead, seen: dict[bytes, bytes], twice: set[bytes]) -> str | None:
@@ -175,17 +210,3 @@ def _origin_form(target: bytes) -> bytes:
 
 
 _LANES: Final = {b"normal": Lane.NORMAL, b"low": Lane.LOW}
-_READ: Final = frozenset(
-    {
-        b"host",
-        b"content-length",
-        b"content-type",
-        b"authorization",
-        b"x-request-id",
-        b"x-request-priority",
-        b"expect",
-        b"if-none-match",
-        b"connection",
-        b"transfer-encoding",
-    }
-)

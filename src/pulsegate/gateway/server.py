@@ -18,9 +18,9 @@ from pulsegate.gateway.context import Context
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.dial import no_password
 from pulsegate.gateway.downstream import LAST_CALL_S, ClientConnection
-from pulsegate.gateway.heads import dropped_names
 from pulsegate.gateway.identity import request_ids
 from pulsegate.gateway.keys import KeyRing, load_keys
+from pulsegate.gateway.request_head import HeadRules
 from pulsegate.gateway.roster import Roster
 from pulsegate.gateway.setup import ServerTls, Setup
 from pulsegate.gateway.sink import NullSink, Sink
@@ -148,8 +148,8 @@ class Gateway:
     def _take_over(self, setup: Setup) -> None:
         context = self._context
         names = {name.lower().encode() for pool in setup.pools for e in pool.endpoints for name, _ in e.headers}
-        context.dropped = dropped_names(names)
-        context.affinity_header = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
+        affinity = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
+        context.rules = HeadRules(names, affinity)
 
     async def drain(self, timeout_s: float) -> int:
         """Stop accepting, let requests end, close connections; returns how many requests were cut off at the timeout.

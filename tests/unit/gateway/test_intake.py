@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from pulsegate.core.routing import Lane
 from pulsegate.gateway.chunked_body import ChunkedBody, ChunkError
 from pulsegate.gateway.errors import ApiError
-from pulsegate.gateway.heads import dropped_names
 from pulsegate.gateway.intake import Incoming, Intake, Phase
 from pulsegate.gateway.keys import Key
-from pulsegate.gateway.request_head import RequestHead, read_head
+from pulsegate.gateway.request_head import HeadRules, RequestHead, read_head
 
-DROPPED = dropped_names({b"x-team"})
+RULES = HeadRules([b"x-team"], b"x-session")
 
 
 def let_in(head: RequestHead) -> tuple[ApiError | None, Key | None]:
@@ -22,7 +21,7 @@ def let_in(head: RequestHead) -> tuple[ApiError | None, Key | None]:
 
 
 def intake(head_limit: int = 1000, body_limit: int = 1000) -> Intake:
-    return Intake(let_in, head_limit=head_limit, body_limit=body_limit, dropped=DROPPED, affinity_header=b"x-session")
+    return Intake(let_in, head_limit=head_limit, body_limit=body_limit, rules=RULES)
 
 
 def post(body: bytes, *lines: bytes) -> bytes:
@@ -111,7 +110,7 @@ def test_a_refused_request_whose_body_is_here_keeps_the_connection() -> None:
     def screen(head: RequestHead) -> tuple[ApiError | None, Key | None]:
         return (ApiError(status=401, code="x", message="x") if head.path == b"/v1/x" else None), None
 
-    taken = Intake(screen, head_limit=1000, body_limit=1000, dropped=DROPPED, affinity_header=None)
+    taken = Intake(screen, head_limit=1000, body_limit=1000, rules=RULES)
     incoming = taken.feed(post(b"abc") + b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
     assert incoming is not None
     assert (incoming.keep_alive, taken.phase) == (True, Phase.ANSWER)
@@ -158,8 +157,8 @@ def test_a_client_that_waits_for_100_is_noticed() -> None:
     assert not taken.body_wanted
 
 
-def head(*lines: bytes, line: bytes = b"POST /v1/x HTTP/1.1", affinity: bytes | None = b"x-session") -> RequestHead:
-    return read_head(b"\r\n".join([line, *lines, b"", b""]), DROPPED, affinity)
+def head(*lines: bytes, line: bytes = b"POST /v1/x HTTP/1.1") -> RequestHead:
+    return read_head(b"\r\n".join([line, *lines, b"", b""]), RULES)
 
 
 def test_what_a_head_says() -> None:
