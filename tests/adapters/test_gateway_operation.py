@@ -173,7 +173,7 @@ async def test_liveness_says_so() -> None:
         reply = await run.ask(path="/health", method="GET")
     assert reply.json["status"] == "ok"
     assert reply.json["uptime_s"] >= 0
-    assert reply.json["checked_at"] > 1_700_000_000
+    assert reply.json["checked_at"].endswith("+00:00")
 
 
 async def test_readiness_follows_the_snapshot() -> None:

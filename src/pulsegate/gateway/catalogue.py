@@ -5,6 +5,8 @@ from collections.abc import Collection
 
 import msgspec
 
+from pulsegate.control.clock import iso8601
+from pulsegate.control.readiness import Readiness, readiness_of
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.keys import Key
 from pulsegate.gateway.roster import Route
@@ -31,16 +33,17 @@ class Alive(msgspec.Struct, frozen=True, kw_only=True):
 
     status: str = "ok"
     uptime_s: float
-    checked_at: float
+    checked_at: str
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /health/ready``. ``models`` says of each public model name whether it can be served now."""
+    """``GET /health/ready``, in the shape of the admin port's."""
 
     status: str
-    models: dict[str, bool]
     reasons: list[str]
-    checked_at: float
+    pools: dict[str, str]
+    snapshot_version: int | None
+    checked_at: str
 
 
 def models_document(routes: Collection[Route], key: Key | None) -> tuple[bytes, bytes]:
@@ -63,22 +66,22 @@ def _model(route: Route) -> Model:
 def alive_document(context: Context) -> bytes:
     """Liveness: nothing but that this process runs."""
     uptime_s = round(context.now() - context.started_at, 3)
-    return msgspec.json.encode(Alive(uptime_s=uptime_s, checked_at=round(context.wall(), 3)))
+    return msgspec.json.encode(Alive(uptime_s=uptime_s, checked_at=iso8601(context.wall())))
 
 
 def ready_document(context: Context) -> tuple[int, bytes]:
-    """Readiness from the snapshot: ``ready``, ``degraded`` (something is down, something served) or ``not_ready``."""
-    routes = context.roster.routes
-    served = {name: any(tier.normal or tier.low for tier in route.plan.tiers) for name, route in routes.items()}
-    down = sorted({tier.pool for route in routes.values() for tier in route.plan.tiers if tier.down})
-    reasons = [f"pool {pool} is down" for pool in down]
-    reasons += [f"model {name} cannot be served" for name, well in served.items() if not well]
+    """Readiness by the routing table that requests are served by now; not ready, too, while this worker drains."""
+    roster = context.roster
+    report = readiness_of(roster.table)
+    readiness, reasons = report.readiness, list(report.reasons)
     if context.draining:
+        readiness = Readiness.NOT_READY
         reasons.insert(0, "draining")
-    status = "degraded" if reasons else "ready"
-    if context.draining or not any(served.values()):
-        status = "not_ready"
-    body = msgspec.json.encode(
-        Ready(status=status, models=served, reasons=reasons, checked_at=round(context.wall(), 3))
+    document = Ready(
+        status=readiness,
+        reasons=reasons,
+        pools=dict.fromkeys(report.serving, "up") | dict.fromkeys(report.down, "down"),
+        snapshot_version=roster.version,
+        checked_at=iso8601(context.wall()),
     )
-    return 503 if status == "not_ready" else 200, body
+    return 503 if readiness is Readiness.NOT_READY else 200, msgspec.json.encode(document)

@@ -103,6 +103,11 @@ class Roster:
                 self._views[view.name] = view
         return self._apply()
 
+    @property
+    def table(self) -> Snapshot:
+        """What requests are routed by now."""
+        return Snapshot(version=self.version or 0, pools=tuple(self._views.values()))
+
     def _apply(self) -> tuple[list[Seat], list[Seat]]:
         seats = {endpoint: backend.seat for endpoint, backend in self.backends.items()}
         changed = seat_views(seats, self._views.values())
