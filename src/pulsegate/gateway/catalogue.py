@@ -7,6 +7,7 @@ import msgspec
 
 from pulsegate.control.clock import iso8601
 from pulsegate.control.readiness import Readiness, readiness_of
+from pulsegate.core.ids import PoolName
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.keys import Key
 from pulsegate.gateway.roster import Route
@@ -41,7 +42,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
     status: str
     reasons: list[str]
-    pools: dict[str, str]
+    pools: dict[PoolName, str]
     snapshot_version: int | None
     checked_at: str
 
