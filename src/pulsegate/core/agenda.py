@@ -19,9 +19,6 @@ from pulsegate.core.watched import Claim, Watched
 MIN_GAP_S = 1.0
 """Between two probes that users' failures ask for."""
 
-LOCAL_RETRY_S = 1.0
-"""After a result that was spoiled by ourselves."""
-
 _WAITING = frozenset({State.UNHEALTHY, State.MISCONFIGURED})
 
 
@@ -88,7 +85,7 @@ class Agenda:
         """A probe ended: when and how is the next?"""
         watched, policy = scene.watched, scene.watched.policy
         if outcome.kind is OutcomeKind.LOCAL:
-            self.put(watched.id, scene.at + min(policy.interval_s, LOCAL_RETRY_S))
+            self.postpone(watched, scene.at)  # not sooner: a prober that is overloaded would overload itself for ever
             return
         if watched.record.judged.state in _WAITING:
             watched.waits = self._waits(watched, outcome)

@@ -163,3 +163,26 @@ def test_outside_of_run_nothing_can_be_watched() -> None:
     scene = watch(fleet(pool(spec("a"))), engines(), for_seconds(1))
     with pytest.raises(InvariantError):
         scene.prober.change(fleet(pool(spec("b"))))
+
+
+def test_a_prober_that_was_overloaded_for_a_moment_finds_its_way_back() -> None:
+    """Probes that we spoiled ourselves must not be asked again any faster: that would keep the overload going."""
+    names = [f"e{number}" for number in range(300)]
+
+    async def play(scene: Scene) -> None:
+        def costly(_at: float) -> Answer:
+            scene.loop.stall(0.006)  # 300 endpoints every 3 s: 60 % of what one process can do
+            return FAST
+
+        for name in names:
+            factory.last(name).script = costly
+        await asyncio.sleep(30)
+        scene.loop.stall(4.0)
+        await asyncio.sleep(30)
+
+    factory = engines()
+    scene = watch(fleet(pool(*map(spec, names), probe=STEADY)), factory, play)
+    local = [round(report.at) for report in scene.diary.reports if report.outcome is OutcomeKind.LOCAL]
+    assert local, "the stall spoiled some probes"
+    assert max(local) < 45
+    assert {scene.state(name)[0] for name in names} == {State.HEALTHY}
