@@ -41,6 +41,8 @@ SETTLE_S = 30.0  # start, three good probes, a deep one, faults, ejections
 ROWS = ((500, 3.0, 1), (2000, 3.0, 3), (5000, 5.0, 1))
 SIM_PROCESSES = 2
 YARDSTICK_S = 5.0
+# Without the garbage collector: its pauses make a thousand engines slow at once, and the prober would rightly say so.
+SIM = "import gc, sys; gc.disable(); from pulsegate.cli import run; sys.exit(run(sys.argv[1:]))"
 FAULTY_EVERY = 100  # of a hundred endpoints one hangs, one gets slow, one breaks
 WELL_S = 18.0  # until then everybody is well
 
@@ -94,7 +96,7 @@ class Fleet:
         share = [count // SIM_PROCESSES + (1 if n < count % SIM_PROCESSES else 0) for n in range(SIM_PROCESSES)]
         self._processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "pulsegate", "sim", "--port", "0", "--count", str(n), "--model", "m"],
+                [sys.executable, "-c", SIM, "sim", "--port", "0", "--count", str(n), "--model", "m"],
                 stdout=subprocess.PIPE,
                 text=True,
             )
