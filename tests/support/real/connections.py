@@ -1,5 +1,6 @@
 """Which TCP connections to a port are open on this machine, read from the kernel."""
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 
@@ -16,3 +17,12 @@ def connections_to(port: int) -> Counter[str]:
                 found[_STATES.get(int(state, 16), state)] += 1
     del found["time_wait"]
     return found
+
+
+async def settled(port: int, *, above: int = 0, within_s: float = 5.0) -> int:
+    """How many are still there once there are no more than ``above``, or after that time: goodbyes take a moment."""
+    for _ in range(int(within_s / 0.1)):
+        if connections_to(port).total() <= above:
+            break
+        await asyncio.sleep(0.1)
+    return connections_to(port).total()
