@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.ready
 
-.PHONY: help run demo setup test lint unit test-llamacpp test-vllm bench bench-prober trial-freeze trial-busy trial-soak clean
+.PHONY: help run demo setup test lint unit test-llamacpp test-catalogue test-vllm bench bench-prober trial-freeze trial-busy trial-soak clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -34,6 +34,9 @@ unit: $(SETUP)
 
 test-llamacpp: $(SETUP)  ## the suites against the embedded engine
 	$(BIN)/pytest -m llamacpp --timeout 300
+
+test-catalogue: $(SETUP)  ## every recorded failure, played by the simulator, and the verdict on it
+	$(BIN)/pytest -m catalogue
 
 test-vllm: $(SETUP)      ## the suites against a real vLLM (installs it into build/vllm: 2.5 GB)
 	bash scripts/install-vllm.sh build/vllm
