@@ -46,6 +46,7 @@ class EndpointCounters:
     """
 
     __slots__ = (
+        "_reported_inflight",
         "_reported_tokens",
         "attempts",
         "busy_since",
@@ -74,6 +75,7 @@ class EndpointCounters:
         self.hint_gap_s = 0.0
         self.unreported_failures = 0
         self.unreported_stalls = 0
+        self._reported_inflight = 0
         self._reported_tokens = 0
 
     def failed(self, kind: str, *, evidence: bool) -> None:
@@ -93,8 +95,8 @@ class EndpointCounters:
 
     def report(self, at: float) -> TrafficSeen | None:
         """What happened since the last report, None if nothing did."""
-        tokens = self.tokens - self._reported_tokens
-        if not tokens and not self.urgent:
+        tokens, inflight = self.tokens - self._reported_tokens, self.seat.inflight
+        if not tokens and not self.urgent and inflight == self._reported_inflight:
             return None
         seen = TrafficSeen(
             at=at,
@@ -102,8 +104,9 @@ class EndpointCounters:
             tokens=tokens,
             failures=self.unreported_failures,
             stalls=self.unreported_stalls,
-            inflight=self.seat.inflight,
+            inflight=inflight,
         )
+        self._reported_inflight = inflight
         self._reported_tokens = self.tokens
         self.unreported_failures = self.unreported_stalls = 0
         return seen

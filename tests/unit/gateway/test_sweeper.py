@@ -173,3 +173,16 @@ def test_tokens_are_reported_in_batches_and_failures_at_once() -> None:
     assert room.heard.total("tokens") == 20
     assert room.told("failures") == [0.32]
     assert TURN_S == 0.05
+
+
+def test_requests_that_come_and_go_without_a_token_are_told_too() -> None:
+    async def story(room: Room, sleep: Any) -> None:
+        await sleep(1.0)
+        room.backend.seat.inflight = 2
+        room.backend.counters.busy_since = 1.0
+        await sleep(0.3)
+        room.backend.seat.inflight = 0
+        await sleep(1.0)
+
+    seen = in_room(story).heard.seen
+    assert [(report.inflight, report.tokens, report.stalls) for report in seen] == [(2, 0, 0), (0, 0, 0)]
