@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.processes import Process, free_ports
@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PEERS = ROOT / "build" / "peers"
 MODEL = "bench"
 KEY = "sk-bench"
+LONG_KEY = "sk-" + hashlib.sha256(KEY.encode()).hexdigest()  # LiteLLM does not start with a short one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,10 +152,12 @@ def litellm(folder: Path, backends: Sequence[int]) -> Running:
         {"model_name": MODEL, "litellm_params": {"model": f"openai/{MODEL}", "api_base": f"{url}/v1", "api_key": "x"}}
         for url in _urls(backends)
     ]
-    config.write_text(json.dumps({"model_list": rows, "litellm_settings": {"telemetry": False}}))
+    settings = {"model_list": rows, "litellm_settings": {"telemetry": False}}
+    config.write_text(json.dumps({**settings, "general_settings": {"master_key": LONG_KEY}}))
     command = [str(install("litellm") / "litellm"), "--config", str(config), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--num_workers", "1"]
-    return _started("LiteLLM", port, command, folder / "litellm.log")
+    running = _started("LiteLLM", port, command, folder / "litellm.log")
+    return replace(running, headers={"Authorization": f"Bearer {LONG_KEY}"})
 
 
 def _started(name: str, port: int, command: list[str], log: Path) -> Running:
