@@ -42,9 +42,9 @@ class Effort:
     """How long it all takes."""
 
     rounds: int = 3
-    json_s: int = 6
-    streams_s: int = 10
-    ttft_s: float = 15.0
+    json_s: int = 4
+    streams_s: int = 6
+    ttft_s: float = 8.0
     requests: int = 200_000
     endpoints: int = 100
     clients: int = 10_000
