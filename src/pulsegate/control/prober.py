@@ -64,6 +64,7 @@ class Prober:
         self._watches: dict[EndpointId, Watch] = {}
         self._specs: dict[EndpointId, EndpointSpec] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._broken: asyncio.Future[None] | None = None
         self._checks: list[tuple[float, int, Flight]] = []  # a heap: when to look whether a flight is late
         self._flights = 0
         self._landed: list[Flight] = []
@@ -72,13 +73,18 @@ class Prober:
         self._turned_at = -GRAIN_S
 
     async def run(self, fleet: Fleet) -> None:
-        """Watch ``fleet`` (and what ``change`` makes of it) until cancelled; then close every engine."""
+        """Watch ``fleet`` (and what ``change`` makes of it) until cancelled; then close every engine.
+
+        Raises:
+            Exception: a turn failed for a reason that nobody foresaw. A prober that has stopped must not look alive.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
+                self._broken = asyncio.get_running_loop().create_future()
                 try:
                     self.change(fleet)
-                    await asyncio.Event().wait()
+                    await self._broken
                 finally:  # before the group cancels what is in flight: nothing new may begin
                     self._group = None
                     self._disarm()
@@ -128,6 +134,13 @@ class Prober:
 
     def _turn(self) -> None:
         self._timer = None
+        try:
+            self._work()
+        except Exception as exc:  # noqa: BLE001 - handed to run(): a timer's callback has nobody to raise to
+            if self._broken is not None and not self._broken.done():
+                self._broken.set_exception(exc)
+
+    def _work(self) -> None:
         now = max(self._clock.now(), self._timer_at)  # uvloop counts in milliseconds and may be half of one early
         self._turned_at = now
         self._fold()
@@ -210,24 +223,31 @@ class Prober:
         """Tell the board of all probes that have ended, in that order."""
         landed, self._landed = self._landed, []
         for flight in landed:
-            due, result, at = flight.due, flight.result, flight.ended_at
-            if result is None:
-                raise InvariantError("a flight landed without a result")
-            lag_s = self._lag.since(flight.began)
-            if lag_s > 0.0:
-                result = replace(result, lag_s=lag_s)
-            self._apply(ProbeDone(at=at, endpoint=due.endpoint, incarnation=due.incarnation, result=result))
-            outcome = self._board.outcome(due.endpoint, at)
-            self._audience.probed(
-                ProbeReport(
-                    spec=flight.watch.spec,
-                    incarnation=due.incarnation,
-                    at=at,
-                    late_s=max(0.0, flight.began - due.due_at),
-                    outcome=None if outcome is None else outcome.kind,
-                    result=result,
-                )
+            try:
+                self._report(flight)
+            except Exception as exc:  # noqa: BLE001 - what cannot be judged at one endpoint must not stop the others
+                self._audience.crashed(f"judging {flight.due.endpoint}", exc)
+                self._board.give_back(flight.due.endpoint, flight.ended_at)
+
+    def _report(self, flight: Flight) -> None:
+        due, result, at = flight.due, flight.result, flight.ended_at
+        if result is None:
+            raise InvariantError("a flight landed without a result")
+        lag_s = self._lag.since(flight.began)
+        if lag_s > 0.0:
+            result = replace(result, lag_s=lag_s)
+        self._apply(ProbeDone(at=at, endpoint=due.endpoint, incarnation=due.incarnation, result=result))
+        outcome = self._board.outcome(due.endpoint, at)
+        self._audience.probed(
+            ProbeReport(
+                spec=flight.watch.spec,
+                incarnation=due.incarnation,
+                at=at,
+                late_s=max(0.0, flight.began - due.due_at),
+                outcome=None if outcome is None else outcome.kind,
+                result=result,
             )
+        )
 
     def _check_at(self, at: float, flight: Flight) -> None:
         self._flights += 1

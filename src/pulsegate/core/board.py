@@ -115,9 +115,9 @@ class Board:
         return tuple(taken)
 
     def give_back(self, endpoint: EndpointId, at: float) -> None:
-        """A claimed probe that was never taken (a shutdown, a cancelled task): due again an interval later."""
+        """A claimed probe that came to nothing (cancelled, or not to be judged): due again an interval later."""
         watched = self._watched.get(endpoint)
-        if watched is not None and watched.claim is not None:
+        if watched is not None and self._agenda.at(endpoint) is None:
             watched.claim = None
             self._agenda.postpone(watched, at)
 

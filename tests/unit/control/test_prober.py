@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from pulsegate.control.errors import InvariantError
+from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import DrainAsked
 from pulsegate.core.fleet import EndpointSpec, ProbePolicy
 from pulsegate.core.health import Reason, State
@@ -13,7 +14,7 @@ from pulsegate.core.ids import EndpointId
 from pulsegate.core.outcome import OutcomeKind
 from support.fake_engine import CUDA, FAST, MOVING, SILENT, Answer, FakeEngine, FakeFactory, Script
 from support.samples import fleet, pool, spec
-from support.watching import Scene, for_seconds, watch
+from support.watching import Diary, Scene, for_seconds, watch
 
 STEADY = ProbePolicy(jitter=0.0, deep_interval_s=0.0)
 
@@ -186,3 +187,33 @@ def test_a_prober_that_was_overloaded_for_a_moment_finds_its_way_back() -> None:
     assert local, "the stall spoiled some probes"
     assert max(local) < 45
     assert {scene.state(name)[0] for name in names} == {State.HEALTHY}
+
+
+class SometimesWrong(Diary):
+    """An observer with a bug, which stands for any bug behind the folding of a probe."""
+
+    def probed(self, report: ProbeReport) -> None:
+        if report.spec.id == "a" and 20 < report.at < 30:
+            raise KeyError("bug")
+        super().probed(report)
+
+
+@pytest.mark.parametrize("diary", [Diary(), SometimesWrong()], ids=["in the core", "in an observer"])
+def test_a_bug_in_judging_one_endpoint_stops_nobody(diary: Diary) -> None:
+    unreadable = Answer(text=None)  # type: ignore[arg-type]  # what no engine may return
+    factory = engines(a=(lambda at: unreadable if 20 < at < 30 else FAST) if type(diary) is Diary else None)
+    scene = watch(fleet(pool(spec("a"), spec("b"), probe=STEADY)), factory, for_seconds(60), diary=diary)
+    assert {what for what, _ in scene.diary.crashes} == {"judging a"}
+    for name in ("a", "b"):
+        assert len([at for at in factory.last(name).began if at > 20]) >= 13
+
+
+def test_a_prober_that_cannot_go_on_ends_instead_of_looking_alive() -> None:
+    async def play(scene: Scene) -> None:
+        await asyncio.sleep(20)
+        scene.prober._watches.clear()  # what can only be a bug: the board asks for an endpoint that nobody holds
+        await asyncio.sleep(20)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        watch(fleet(pool(spec("a"), probe=STEADY)), engines(), play)
+    assert caught.group_contains(KeyError, match="a")
