@@ -29,9 +29,10 @@ from urllib.request import Request, urlopen
 import uvloop
 
 from bench.yardstick import cost_us
-from pulsegate.app import Parts, calm_collector, run_control
+from pulsegate.app import GC_THRESHOLD, Parts, run_control
 from pulsegate.config import load
 from pulsegate.control.clock import SystemClock
+from pulsegate.control.collector import calm_collector
 from pulsegate.export.logs import LogFormat, open_log
 
 MAX_P99_MS = 100.0
@@ -161,7 +162,7 @@ def measure(config_file: Path, expected: dict[str, str], interval_s: float, seco
 
     async def run() -> Row:
         async with run_control(config, parts) as control:
-            calm_collector()
+            calm_collector(GC_THRESHOLD)
             await asyncio.sleep(SETTLE_S)
             watch.late_s.clear()
             watch.local = 0

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-import gc
 import resource
 import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import uvloop
@@ -20,7 +20,9 @@ from pulsegate.config import Config, ConfigError
 from pulsegate.config.address import Listen
 from pulsegate.control.audience import Audience
 from pulsegate.control.clock import SystemClock
+from pulsegate.control.collector import calm_collector
 from pulsegate.control.desk import Desk
+from pulsegate.control.hiring import hire_process
 from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver
 from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
@@ -40,11 +42,12 @@ from pulsegate.status.app import admin_app
 from pulsegate.status.server import AddressInUseError, ListenError, base_url, listen, serving
 from pulsegate.status.stream import EventHub
 
-__all__ = ["Control", "ListenError", "LogFormat", "Parts", "calm_collector", "run_control", "run_gateway", "serve"]
+__all__ = ["Control", "ListenError", "LogFormat", "Parts", "run_control", "run_gateway", "serve"]
 
 FILES_PER_ENDPOINT = 2  # a probe and a reading of counters at the same time
 SPARE_FILES = 256
 GC_THRESHOLD = 10_000  # objects: above what the probes of thousands of endpoints have in flight
+ACQUAINTANCE_S = 10.0  # how long orphans go on serving while we take our first tokens; then we serve what there is
 LAG_WINDOW_S = 60.0  # over which the metrics show the worst stall
 
 Reload = Callable[[], Config]
@@ -146,10 +149,11 @@ async def run_gateway(
         ValueError: an endpoint's address or a file cannot be used; the message says which, and why.
     """
     setup = encoded_setup(config, access_log=access_log, created=int(parts.clock.wall()))
-    listener, succession = await _take_address(config.gateway.listen)
+    listener, succession, inherited = await _take_address(config.gateway.listen)
+    if inherited:
+        await _acquainted(control.snapshots)
     hiring = Hiring(
-        command=(sys.executable, "-m", "pulsegate.gateway"),
-        listener=listener,
+        hire=partial(hire_process, (sys.executable, "-m", "pulsegate.gateway"), listener),
         count=config.gateway.workers,
         drain_timeout_s=config.gateway.drain_timeout_s,
     )
@@ -174,8 +178,21 @@ async def run_gateway(
             working.cancel()
 
 
-async def _take_address(where: Listen) -> tuple[socket.socket, Succession]:
-    """A listening socket and the name that goes with its address. Orphaned workers who hold it hand it over.
+async def _acquainted(snapshots: LatestSnapshot) -> None:
+    """Wait until every pool can serve, for a while at most.
+
+    Orphans still accept on the socket that we inherited, and they know the fleet: our own workers would refuse what
+    orphans can serve as long as our prober has not taken its first tokens.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ACQUAINTANCE_S):
+            snapshot = await snapshots.newer_than(0)
+            while any(pool.down for pool in snapshot.pools):
+                snapshot = await snapshots.newer_than(snapshot.version)
+
+
+async def _take_address(where: Listen) -> tuple[socket.socket, Succession, bool]:
+    """A listening socket, the name that goes with its address, and whether orphaned workers had to hand it over.
 
     Raises:
         ListenError: it cannot be listened on.
@@ -191,9 +208,9 @@ async def _take_address(where: Listen) -> tuple[socket.socket, Succession]:
         if inherited is None:
             succession.close()
             raise
-        return inherited, succession
+        return inherited, succession, True
     try:
-        return listener, Succession.of(listener.getsockname())
+        return listener, Succession.of(listener.getsockname()), False
     except OSError as exc:
         listener.close()
         raise ListenError(f"gateway.listen: {where} belongs to another process: {exc}") from exc
@@ -231,7 +248,7 @@ async def _serve(config: Config, parts: Parts, reload: Reload, log_format: LogFo
             run_gateway(config, control, parts, access_log=access_log, hurry=signals.hurry) as gateway,
         ):
             _say_where_to_look(control.url, gateway.url, config, parts.log, log_format)
-            calm_collector()
+            calm_collector(GC_THRESHOLD)
             async with asyncio.TaskGroup() as group:
                 reloading = group.create_task(_reload_on(signals, reload, config, (control, gateway), parts))
                 await signals.stop.wait()
@@ -294,18 +311,6 @@ async def _reload_on(
         ):
             if old != wanted:
                 log.warning("takes effect at the next start", setting=setting, running=str(old), wanted=str(wanted))
-
-
-def calm_collector() -> None:
-    """Let the cyclic garbage collector rest until there is reason to think that there is garbage.
-
-    Probing makes hardly any cycles, but with its default threshold of 700 objects the collector runs several times per
-    second over the histories of all endpoints: a third of the CPU with 2,000 endpoints, and stalls of tens of
-    milliseconds.
-    """
-    gc.collect()
-    gc.freeze()  # what is here now stays
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
 
 
 def _allow_files(fleet: Fleet, log: FilteringBoundLogger) -> None:

@@ -13,9 +13,10 @@ from random import Random
 
 import uvloop
 
-from pulsegate.app import Parts, calm_collector, run_control
+from pulsegate.app import GC_THRESHOLD, Parts, run_control
 from pulsegate.config.loading import parse
 from pulsegate.control.clock import SystemClock
+from pulsegate.control.collector import calm_collector
 from pulsegate.export.logs import LogFormat, open_log
 
 
@@ -27,7 +28,7 @@ async def run(path: Path) -> None:
     async with run_control(config, parts) as control:
         sys.stdout.write(json.dumps({"admin": control.url}) + "\n")
         sys.stdout.flush()
-        calm_collector()
+        calm_collector(GC_THRESHOLD)
         await over.wait()
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from pulsegate.control.line import Line
+from pulsegate.control.link import Message
 from pulsegate.control.reports import ProbeReport
 from pulsegate.core.events import Effect
 from pulsegate.core.figures import WorkerFigures
@@ -108,6 +110,31 @@ class CrashObserver(Protocol):
 
     def crashed(self, what: str, exc: BaseException) -> None:
         """``what`` failed in a way that nobody foresaw; write down the stack."""
+        ...
+
+
+class Hired(Protocol):
+    """A worker that was started. ``line`` carries messages to it."""
+
+    @property
+    def line(self) -> Line:
+        """To talk to it."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit status, when it has ended; negative: the signal that ended it."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once; harmless when it has ended."""
+        ...
+
+
+class Hire(Protocol):
+    """Starts workers."""
+
+    async def __call__(self, heard: Callable[[Message], None], /) -> Hired:
+        """A new worker; ``heard`` is called with each message from it. Raises OSError when it cannot be started."""
         ...
 
 

@@ -7,9 +7,8 @@ again, at once the first time, then ever more slowly.
 
 import asyncio
 import contextlib
-import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -25,7 +24,7 @@ from pulsegate.control.link import (
     Refused,
     Traffic,
 )
-from pulsegate.control.ports import Clock, WorkforceObserver
+from pulsegate.control.ports import Clock, Hire, Hired, WorkforceObserver
 from pulsegate.core.events import Event
 from pulsegate.core.snapshot import Snapshot
 
@@ -37,10 +36,9 @@ END_GRACE_S = 3.0  # beyond the drain timeout, before a worker is killed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hiring:
-    """How to start a worker: ``command`` is followed by the numbers of the listening and of the line's descriptor."""
+    """How to start workers, how many, and how long they may take to end."""
 
-    command: Sequence[str]
-    listener: socket.socket
+    hire: Hire
     count: int
     drain_timeout_s: float
 
@@ -143,55 +141,20 @@ class Workforce:
 
     async def _employ(self, number: int) -> int:
         """One worker's life; returns its exit status (negative: the signal that ended it)."""
-        process, ours = await self._start()
-        line = Line(heard=lambda message: self._heard(number, message), lost=lambda: None)
-        ours.setblocking(False)  # noqa: FBT003 - the socket API
-        await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=ours)
+        hired = await self._hiring.hire(lambda message: self._heard(number, message))
         try:
-            self._lines[number] = line
+            self._lines[number] = hired.line
             self._unanswered[number] = deque()
             self._set_up(number)
             if self._snapshot is not None:
-                line.say(NewSnapshot(self._snapshot))
+                hired.line.say(NewSnapshot(self._snapshot))
             if self._ending.is_set():
-                line.say(DrainNow(self._hiring.drain_timeout_s))
-            return await self._outlast(process)
+                hired.line.say(DrainNow(self._hiring.drain_timeout_s))
+            return await _outlast(hired)
         finally:
             self._lines.pop(number, None)
-            line.close()
+            hired.line.close()
             self._observer.worker_gone(number)
-
-    async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
-        """A new process and our end of the line to it.
-
-        Raises:
-            OSError: the machine has no process, memory or descriptor left for it.
-        """
-        ours, theirs = socket.socketpair()
-        descriptors = (self._hiring.listener.fileno(), theirs.fileno())
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._hiring.command,
-                *map(str, descriptors),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=descriptors,
-                start_new_session=True,  # Ctrl-C is for the control process, which then lets its workers drain
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return process, ours
-
-    async def _outlast(self, process: asyncio.subprocess.Process) -> int:
-        """Wait for the worker's end; after a cancellation it is killed, so that none outlives us by our own doing."""
-        try:
-            return await process.wait()
-        except asyncio.CancelledError:
-            _kill(process)
-            await process.wait()
-            raise
 
     def _heard(self, number: int, message: Message) -> None:
         match message:
@@ -216,6 +179,11 @@ class Workforce:
                 assert_never(message)
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.kill()
+async def _outlast(hired: Hired) -> int:
+    """Wait for the worker's end; after a cancellation it is killed, so that none outlives us by our own doing."""
+    try:
+        return await hired.wait()
+    except asyncio.CancelledError:
+        hired.kill()
+        await hired.wait()
+        raise

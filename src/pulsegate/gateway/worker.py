@@ -6,7 +6,6 @@ process has taken its address over, or until nobody has asked for anything for a
 
 import asyncio
 import contextlib
-import gc
 import os
 import resource
 import signal
@@ -19,6 +18,7 @@ import msgspec
 import uvloop
 
 from pulsegate.control.clock import SystemClock, iso8601
+from pulsegate.control.collector import calm_collector
 from pulsegate.control.line import Line
 from pulsegate.control.link import (
     DrainNow,
@@ -88,7 +88,7 @@ class Worker:
             self._gateway = gateway
             if self._snapshot is not None:
                 gateway.follow(self._snapshot)
-            _calm_collector()
+            calm_collector(GC_THRESHOLD)
             self._line.say(Ready())
             for later in self._later_setups:
                 self._take_over(gateway, later)
@@ -165,12 +165,6 @@ def _tell(event: str) -> None:
     line = {"event": event, "pid": os.getpid(), "level": "warning", "at": iso8601(SystemClock().wall())}
     with contextlib.suppress(OSError):  # who read it may be gone, too
         os.write(sys.stderr.fileno(), msgspec.json.encode(line) + b"\n")
-
-
-def _calm_collector() -> None:
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
 
 
 def _allow_files() -> None:
