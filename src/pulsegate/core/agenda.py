@@ -12,9 +12,10 @@ from pulsegate.core.outcome import CONNECT_REASONS, Outcome, OutcomeKind
 from pulsegate.core.peers import MIN_ANSWERS
 from pulsegate.core.pool import Pool
 from pulsegate.core.probe import ProbeKind
+from pulsegate.core.prompts import Prompt
 from pulsegate.core.schedule import Course, Timetable, jittered, next_slot, plan
 from pulsegate.core.status import DueProbe
-from pulsegate.core.watched import Claim, Watched
+from pulsegate.core.watched import Claim, Doubt, Watched
 
 MIN_GAP_S = 1.0
 """Between two probes that users' failures ask for."""
@@ -64,7 +65,7 @@ class Agenda:
             self.postpone(watched, at)
             return None
         turn = next_turn(watched, at)
-        prompt = pool.conversation.prompt(watched.next_kind, turn)
+        prompt = _prompt(watched, pool, turn)
         due = DueProbe(
             endpoint=watched.id,
             pool=watched.spec.pool,
@@ -130,6 +131,13 @@ class Agenda:
         scene.effects.append(wanted)
 
 
+def _prompt(watched: Watched, pool: Pool, turn: tuple[int, int]) -> Prompt:
+    if watched.next_kind is ProbeKind.MICRO:
+        return pool.conversation.micro_prompt(turn)
+    watched.deep_asked += 1
+    return pool.conversation.deep_prompt(watched)
+
+
 def _course(watched: Watched, pool: Pool, at: float) -> Course:
     policy = watched.policy
     last = watched.last_deep_at  # the probe that is planned here comes an interval later
@@ -137,6 +145,7 @@ def _course(watched: Watched, pool: Pool, at: float) -> Course:
         failed_kind=watched.failed_kind,
         deep_is_due=last is None or at - last >= policy.deep_interval_s - 1.5 * policy.interval_s,
         waits=watched.waits,
+        doubted=watched.doubt is Doubt.DEEP,
         unproven=watched.unproven and pool.answering(watched.id) >= MIN_ANSWERS,
     )
 

@@ -7,7 +7,7 @@ from pulsegate.core.meaning import Past
 from pulsegate.core.peers import Peers
 from pulsegate.core.probe import ProbeAsk, ProbeKind
 from pulsegate.core.prompts import DEEP, MICRO, Prompt, nonce, spoken
-from pulsegate.core.watched import Watched
+from pulsegate.core.watched import Doubt, Watched
 
 FEWEST_PROMPTS = 4
 """Prompts are dropped down to this many: with fewer, two in a row would be the same."""
@@ -32,12 +32,19 @@ class Conversation:
         self.canary = Canary()
         self.past = Past()
 
-    def prompt(self, kind: ProbeKind, turn: tuple[int, int]) -> Prompt:
+    def micro_prompt(self, turn: tuple[int, int]) -> Prompt:
         """The same for all endpoints of the pool in one turn; another one in the next turn and the next attempt."""
         number, attempt = turn
-        if kind is ProbeKind.DEEP:
-            return DEEP[(number + attempt) % len(DEEP)]
         return self._micro[(number + _STRIDE * attempt) % len(self._micro)]
+
+    def deep_prompt(self, watched: Watched) -> Prompt:
+        """Each in its turn, so that in time every endpoint has answered all; in doubt, one that the peers know."""
+        if watched.doubt is Doubt.DEEP:
+            wrong = watched.record.judged.wrong_prompt
+            known = self.canary.known_to_peers(watched.id, (prompt for prompt in DEEP if prompt.id != wrong))
+            if known:
+                return known[watched.deep_asked % len(known)]
+        return DEEP[watched.deep_asked % len(DEEP)]
 
     def nonce(self, turn: tuple[int, int]) -> str:
         """The same for all endpoints of the pool in one turn; made once, for most ask in the same turn."""

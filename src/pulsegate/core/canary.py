@@ -3,8 +3,10 @@
 Deep probes of a pool are spread over time, so there is no turn in which all answers could be compared. But the series
 that they ask for have one right continuation, and a model that knows it says so every time. An endpoint that goes wrong
 where none of its peers ever has is odd; a series that the model does not know proves nothing, because the peers fail at
-it, too. ``health.py`` wants two such answers, to different prompts.
+it, too. ``health.py`` wants two such answers, to different prompts, so who is in doubt is asked what its peers know.
 """
+
+from collections.abc import Iterable
 
 from pulsegate.core.ids import EndpointId, PromptId
 from pulsegate.core.probe import ProbeResult
@@ -43,6 +45,10 @@ class Canary:
         if not self._vouched(endpoint, prompt.id):
             return None
         return f"said {result.text.strip()[:20]!r} where its peers go on with {prompt.expected!r}"
+
+    def known_to_peers(self, endpoint: EndpointId, prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
+        """Those of ``prompts`` at which a failure of ``endpoint`` would be odd."""
+        return tuple(prompt for prompt in prompts if self._vouched(endpoint, prompt.id))
 
     def _vouched(self, endpoint: EndpointId, prompt: PromptId) -> bool:
         """Whether most others, and enough of them, have always been right about this prompt, and often in general."""

@@ -61,6 +61,7 @@ class Signal(StrEnum):
     DEEP = "deep probe passed"
     SLOW = "slow token"
     SLOW_LOADED = "slow token under load"  # slow while users' tokens flow or the engine's counters move
+    HELD = "token, meaning open"  # whether its answer is right is not known yet
     TRUNCATED = "truncated token"
     RIGHT = "right answer"  # the meaning of an answer was confirmed, by peers or, without peers, by our own checks
     LATE = "token late"
@@ -202,6 +203,7 @@ _SERVING: Mapping[Signal, Move] = MappingProxyType(
         Signal.BUSY: _BUSY,
         Signal.SLOW: _SLOW,
         Signal.SLOW_LOADED: _SLOW,
+        Signal.HELD: Move(fails=Count.ZERO),
         Signal.TRUNCATED: _TRUNCATED,
         Signal.RIGHT: _MEANT,
         Signal.WRONG: Move(
@@ -230,7 +232,7 @@ _QUIET: Mapping[Signal, Move] = MappingProxyType(
 # * A *token* is the only proof of life. Fast ones count up; ``rise`` of them in a row make healthy. After a start or
 #   after having been unhealthy one of them must be a deep probe's.
 # * *Timeouts and errors* count together: the first degrades, ``fall`` of them in a row make unhealthy. A token in
-#   between starts the count again, and so does any sign of progress, because busy is not dead.
+#   between starts the count again, whatever it says, and so does any sign of progress, because busy is not dead.
 # * *Fatal errors* need no second opinion. *Wrong answers* need one: two in a row, to different prompts.
 # * While *warming* nothing condemns but a fatal error and the start-up deadline. A *rejected* request while warming
 #   means that the configuration is wrong; later it is an error like others.
@@ -248,6 +250,7 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 Signal.DEEP: _token(_to(State.WARMING, Reason.STARTING), counts=True, healthy=True, deep=True),
                 Signal.SLOW: _SLOW,
                 Signal.SLOW_LOADED: _SLOW,
+                Signal.HELD: _BROKEN_STREAK,
                 Signal.TRUNCATED: _TRUNCATED,
                 Signal.RIGHT: _MEANT,
                 Signal.TIMEOUT: _BROKEN_STREAK,

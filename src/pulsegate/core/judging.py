@@ -17,6 +17,7 @@ from pulsegate.core.outcome import CONNECT_REASONS, Outcome, OutcomeKind, classi
 from pulsegate.core.peers import MIN_ANSWERS, Compared
 from pulsegate.core.pool import Pool
 from pulsegate.core.probe import Counters, ProbeKind, ProbeResult
+from pulsegate.core.prompts import is_expected
 from pulsegate.core.record import Given, step
 from pulsegate.core.status import ProbeNote, TransitionNote
 from pulsegate.core.watched import Claim, Doubt, Watched
@@ -209,6 +210,10 @@ def _answered(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome)
     """A token that nothing is wrong with, as far as it can be told without peers."""
     watched, conversation = scene.watched, scene.pool.conversation
     conversation.past = learn(claim.prompt, result, conversation.past)
+    if watched.doubt is Doubt.DEEP and result.kind is ProbeKind.DEEP and not _settles_doubt(scene, claim, result):
+        watched.last_deep_at = scene.at
+        signal(scene, Signal.HELD)
+        return
     if watched.doubt is _WITNESS[result.kind]:
         watched.doubt = Doubt.NOBODY
         signal(scene, Signal.RIGHT)
@@ -218,12 +223,18 @@ def _answered(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome)
     elif outcome.reason is not Reason.SLOW:
         if watched.unproven and scene.pool.answering(watched.id) >= MIN_ANSWERS:
             watched.token_held = True  # counts when its peers have agreed
+            signal(scene, Signal.HELD)
         else:
             signal(scene, Signal.FAST)
     else:
         tokens_at, moved_at = watched.evidence.tokens_at, watched.evidence.moved_at
         loaded = any(moment is not None and moment > claim.since for moment in (tokens_at, moved_at))
         signal(scene, Signal.SLOW_LOADED if loaded else Signal.SLOW, Reason.SLOW, outcome.detail)
+
+
+def _settles_doubt(scene: Scene, claim: Claim, result: ProbeResult) -> bool:
+    """Whether a deep answer clears its endpoint: where the model can go on with series, it must have done so."""
+    return is_expected(claim.prompt, result.text) or not scene.pool.conversation.past.competent
 
 
 def _token(scene: Scene, claim: Claim, result: ProbeResult) -> None:

@@ -123,13 +123,15 @@ class Course:
     """What the schedule has to know about an endpoint besides its health.
 
     ``failed_kind``: of the last probe, if it failed. ``deep_is_due``: the last deep probe is ``deep_interval_s`` ago.
-    ``waits``: probes since it is unhealthy or misconfigured. ``unproven``: its answers wait for the comparison with
+    ``waits``: probes since it is unhealthy or misconfigured. ``doubted``: its last deep answer that meant anything was
+    wrong. ``unproven``: its answers wait for the comparison with
     its peers before they count, so there is no point in hurrying.
     """
 
     failed_kind: ProbeKind | None
     deep_is_due: bool
     waits: int
+    doubted: bool
     unproven: bool
 
 
@@ -169,7 +171,8 @@ def _kind(record: HealthRecord, policy: ProbePolicy, course: Course) -> ProbeKin
     if policy.deep_interval_s <= 0:
         return ProbeKind.MICRO
     last_step = record.deep_due and record.streak >= policy.rise - 1 and record.state is not State.UNHEALTHY
-    if last_step or (record.state is State.UNHEALTHY and course.failed_kind is ProbeKind.DEEP):
+    only_deep_tells = course.failed_kind is ProbeKind.DEEP or course.doubted
+    if last_step or (record.state is State.UNHEALTHY and only_deep_tells):
         return ProbeKind.DEEP
     quiet = record.state is State.HEALTHY or (record.state is State.DEGRADED and record.reason is not Reason.BUSY)
     return ProbeKind.DEEP if quiet and record.fails == 0 and course.deep_is_due else ProbeKind.MICRO

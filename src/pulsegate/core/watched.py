@@ -75,6 +75,7 @@ class Watched:
         self.last_probe_at: float | None = None
         self.last_note: ProbeNote | None = None
         self.last_deep_at: float | None = None
+        self.deep_asked = 0
         self.turn: tuple[int, int] = (-1, 0)
         self.failed_kind: ProbeKind | None = None
         self.waits = 0
@@ -107,11 +108,14 @@ class Watched:
         self.limits = self._limits()
 
     def note(self, note: ProbeNote) -> None:
-        """Remember a probe; failures longer than successes."""
+        """Remember a probe: failures longer than successes, and of faults of our own in a row only the last."""
         self.probes += 1
         self.last_probe_at = note.at
         self.last_note = note
-        (self.successes if note.outcome.kind in _GOOD else self.failures).append(note)
+        kept = self.successes if note.outcome.kind in _GOOD else self.failures
+        if kept and kept[-1].outcome.kind is note.outcome.kind is OutcomeKind.LOCAL:
+            kept.pop()
+        kept.append(note)
 
     def learn_ttft(self, kind: ProbeKind, ttft_s: float, *, fast: bool) -> None:
         """A token came after so long."""

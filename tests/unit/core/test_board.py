@@ -26,6 +26,7 @@ from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import Counters, Ending, FaultClass, ProbeKind
+from pulsegate.core.prompts import DEEP
 from pulsegate.core.snapshot import Snapshot
 from support.core_world import HANGS, SOUND, Manner, World, answer_to, failing, frozen, moving
 from support.samples import fleet, pool, spec
@@ -87,6 +88,12 @@ def test_deep_probes_come_every_minute() -> None:
     deep = [at for at, due in scene.probes if due.ask.kind is ProbeKind.DEEP]
     assert len(deep) == 7
     assert all(58.4 <= b - a <= 61.6 for a, b in pairwise(deep))
+
+
+def test_deep_probes_go_through_the_whole_bank() -> None:
+    scene = world("a", until=400.0)
+    asked = [due.ask.prompt_id for _, due in scene.probes if due.ask.kind is ProbeKind.DEEP]
+    assert set(asked[:6]) == {prompt.id for prompt in DEEP}
 
 
 def test_one_probe_in_flight_until_it_is_done_or_given_back() -> None:
@@ -352,6 +359,37 @@ def test_failures_are_remembered_longer_than_successes() -> None:
     assert status.failures[-1].at < 75.0
     assert [note.new for note in status.transitions][-3:] == [State.UNHEALTHY, State.DEGRADED, State.HEALTHY]
     assert scene.board.outcome(A, status.last_probe_at or 0.0) == status.successes[-1].outcome
+
+
+def test_our_own_faults_do_not_bury_the_failures_of_the_endpoint() -> None:
+    scene = world("a")
+    scene.set(failing(FaultClass.SERVER), "a")
+    scene.run(60.0)
+    scene.set(Manner(lag_s=1.0), "a")
+    scene.run(300.0)
+    status = scene.board.status(A)
+    assert status is not None
+    kinds = [note.outcome.kind for note in status.failures]
+    assert kinds[-1] is OutcomeKind.LOCAL
+    assert kinds.count(OutcomeKind.LOCAL) == 1
+    assert kinds.count(OutcomeKind.ERROR) > 2
+
+
+def test_a_token_whose_meaning_is_open_still_parts_two_failures() -> None:
+    scene = world("abc", SHORT_ONLY)
+    scene.set(Manner(text="odd"), "a")
+    scene.run(20.0)
+    assert scene.view("a").reason is Reason.WRONG_OUTPUT
+    scene.set(SOUND, "a")
+    while scene.view("a").reason is not Reason.RECOVERING:
+        scene.run(scene.now + 0.5)
+    for manner in (failing(FaultClass.SERVER), SOUND, failing(FaultClass.SERVER)):
+        scene.set(manner, "a")
+        scene.run((scene.board.status(A).next_probe_at or 0.0) + 0.1)  # type: ignore[union-attr]
+    status = scene.board.status(A)
+    assert status is not None
+    assert [status.successes[-1].at < note.at for note in list(status.failures)[-2:]] == [False, True]
+    assert status.state is State.DEGRADED
 
 
 def test_a_reload_keeps_what_stays_and_begins_what_is_new() -> None:

@@ -84,7 +84,7 @@ def record(state: State, reason: Reason, streak=0, fails=0, deep_due=False) -> H
 
 
 def course(failed: ProbeKind | None = None, waits: int = 0, *, deep=False, unproven=False) -> Course:
-    return Course(failed_kind=failed, deep_is_due=deep, waits=waits, unproven=unproven)
+    return Course(failed_kind=failed, deep_is_due=deep, waits=waits, doubted=False, unproven=unproven)
 
 
 MICRO, DEEP = ProbeKind.MICRO, ProbeKind.DEEP
