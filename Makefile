@@ -36,7 +36,7 @@ test-llamacpp: $(SETUP)  ## the suites against the embedded engine
 	$(BIN)/pytest -m llamacpp --timeout 300
 
 test-catalogue: $(SETUP)  ## every recorded failure, played by the simulator, and the verdict on it
-	$(BIN)/pytest -m catalogue
+	$(BIN)/pytest tests/catalogue
 
 test-vllm: $(SETUP)      ## the suites against a real vLLM (installs it into build/vllm: 2.5 GB)
 	bash scripts/install-vllm.sh build/vllm

@@ -9,8 +9,6 @@ import uvloop
 from catalogue.cases import Case, load_cases
 from catalogue.playing import Played, play
 
-pytestmark = pytest.mark.catalogue
-
 CASES = load_cases()
 MOST_ENCORES = 2
 NAMES = [case.id for case in CASES]
