@@ -14,7 +14,6 @@ Fields of a case::
                            must go through, ``never`` states that it must not, ``at_most``: counters of the engine
     cannot_know            why a prober by itself cannot come to the conclusion that an operator would; ``expect`` is
                            then what it comes to instead
-    gap                    what is missing in Pulsegate; the test is expected to fail until it is there
 """
 
 from collections.abc import Mapping
@@ -67,7 +66,6 @@ class Case:
     traffic: tuple[Traffic, ...]
     expect: Expected
     cannot_know: str | None
-    gap: str | None
 
 
 def load_cases() -> tuple[Case, ...]:
@@ -91,7 +89,6 @@ def _case(entry: dict[str, Any]) -> Case:
         traffic=tuple(Traffic(**each) for each in entry.pop("traffic", ())),
         expect=_expected(entry.pop("expect")),
         cannot_know=entry.pop("cannot_know", None),
-        gap=entry.pop("gap", None),
     )
     if entry:
         raise ValueError(f"{case.id}: unknown fields {sorted(entry)}")

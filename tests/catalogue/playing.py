@@ -111,7 +111,7 @@ class Played:
 
     def failed(self, cases: Sequence[Case]) -> list[Case]:
         """The cases that did not come out as they should."""
-        return [case for case in cases if case.gap is None and self.stories[case.id].wrongs(case)]
+        return [case for case in cases if self.stories[case.id].wrongs(case)]
 
 
 async def play(cases: Sequence[Case], directory: Path) -> Played:

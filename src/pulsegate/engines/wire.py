@@ -14,6 +14,7 @@ from pulsegate.engines.connection import Connection, Talk
 from pulsegate.engines.exchange import DEFAULT_LIMITS, Exchange, Flow, Limits, Listener, Request
 from pulsegate.engines.fields import render_fields, render_head, render_request
 from pulsegate.engines.http_answer import HttpAnswer
+from pulsegate.engines.reuse import Reuse
 from pulsegate.engines.target import Target, parse_target
 
 __all__ = ["Exchange", "Flow", "Limits", "Listener", "Request", "Target", "Wire", "parse_target"]
@@ -49,6 +50,7 @@ class Wire:
         self._heads: dict[tuple[str, str, tuple[tuple[str, str], ...]], str] = {}
         self._open: set[Connection] = set()
         self._idle: Connection | None = None
+        self._reuse = Reuse()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -84,12 +86,15 @@ class Wire:
         if connection is not None:
             talk = await self._run(connection, payload, new_talk(), deadline_s)
             if not _died_idle(talk):
+                self._reuse.kept(request.path, silent=_was_silent(talk))
                 return _facts(talk, stamps, reused=True)
         try:
             connection = await self._dial(stamps, deadline_s)
         except DialError as exc:
             return Exchange(phases=stamps.phases(), fault=exc.fault, deadline_hit=exc.deadline_hit)
-        return _facts(await self._run(connection, payload, new_talk(), deadline_s), stamps, reused=False)
+        talk = await self._run(connection, payload, new_talk(), deadline_s)
+        self._reuse.fresh(request.path, silent=_was_silent(talk))
+        return _facts(talk, stamps, reused=False)
 
     async def close(self) -> None:
         """Close every connection; exchanges in flight end with a LOCAL fault."""
@@ -132,7 +137,7 @@ class Wire:
             connection.abort()
             raise
         if connection.open:
-            if self._idle is None and not self._closed:
+            if self._idle is None and self._reuse.pays and not self._closed:
                 self._idle = connection
             else:
                 connection.abort()
@@ -152,6 +157,10 @@ def _died_idle(talk: Talk) -> bool:
     """The server closed a reused connection while the request was on its way, so it was not taken on."""
     fault = talk.fault or talk.answer.fault
     return fault is not None and fault.kind is FaultClass.CLOSED and talk.answer.bytes_read == 0
+
+
+def _was_silent(talk: Talk) -> bool:
+    return talk.deadline_hit and talk.answer.bytes_read == 0
 
 
 def _facts(talk: Talk, stamps: Stamps, *, reused: bool) -> Exchange:
