@@ -5,7 +5,7 @@ What an engine does is a ``Manner``; what the board did is a list of lines.
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from pulsegate.core.board import Board
@@ -97,12 +97,11 @@ def answer_to(ask: ProbeAsk, manner: Manner, now: float = 0.0) -> tuple[float, P
         return ask.deadline_s, result
     if manner.fault is not None:
         phases = Phases(end_s=ttft_s)
-        return ttft_s, replace(result, phases=phases, ending=Ending.FAILED, fault=manner.fault)
+        return ttft_s, result._replace(phases=phases, ending=Ending.FAILED, fault=manner.fault)
     text = (manner.deep_text if deep else None) or manner.text
     said = _PROMPTS[ask.prompt_id].expected if text is None else text
     end_s = ttft_s + LEFT_S
-    result = replace(
-        result,
+    result = result._replace(
         phases=Phases(first_byte_s=ttft_s, first_token_s=ttft_s, end_s=end_s),
         token_seen=True,
         text=said,
@@ -114,7 +113,7 @@ def answer_to(ask: ProbeAsk, manner: Manner, now: float = 0.0) -> tuple[float, P
         return ask.end_deadline_s, result
     finish = manner.finish_reason
     tokens = None if manner.ending is Ending.CUT else ask.max_tokens
-    return end_s, replace(result, ending=manner.ending, tokens=tokens, finish_reason=finish)
+    return end_s, result._replace(ending=manner.ending, tokens=tokens, finish_reason=finish)
 
 
 class World:

@@ -10,7 +10,6 @@ step are then in the processor's caches, which halves its cost. A small fleet ne
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any
@@ -235,7 +234,7 @@ class Prober:
             raise InvariantError("a flight landed without a result")
         lag_s = self._lag.since(flight.began)
         if lag_s > 0.0:
-            result = replace(result, lag_s=lag_s)
+            result = result._replace(lag_s=lag_s)
         self._apply(ProbeDone(at=at, endpoint=due.endpoint, incarnation=due.incarnation, result=result))
         outcome = self._board.outcome(due.endpoint, at)
         self._audience.probed(

@@ -6,6 +6,7 @@ drops what belongs to an earlier life.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, State
@@ -34,8 +35,7 @@ class ProbeLate:
     lag_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeDone:
+class ProbeDone(NamedTuple):
     """A probe ended."""
 
     at: float

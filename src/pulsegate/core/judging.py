@@ -4,8 +4,8 @@ Holds no state of its own but the network watch; everything about an endpoint is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, Transitioned
 from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, read, saw_tokens, settled
@@ -65,8 +65,7 @@ _SERVED = frozenset({State.HEALTHY, State.DEGRADED, State.UNHEALTHY})
 _WITNESS: Mapping[ProbeKind, Doubt] = MappingProxyType({ProbeKind.MICRO: Doubt.MICRO, ProbeKind.DEEP: Doubt.DEEP})
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(NamedTuple):
     """Where something happens and when; ``effects`` takes what follows."""
 
     watched: Watched
@@ -300,11 +299,15 @@ def signal(
 ) -> None:
     """Let the table say what follows, and take down what did."""
     watched = scene.watched
+    if what is watched.moves_nothing:
+        return
     old = watched.record
     new = step(old, what, watched.policy, Given(scene.at, reason, detail, prompt))
     if new is old:
+        watched.moves_nothing = what if reason is Reason.OK else None
         return
     watched.record = new
+    watched.moves_nothing = None
     was, now = old.judged, new.judged
     if what is Signal.RESTARTED or (what is Signal.STARTING and was.state in _SERVED):
         _begin_life(scene)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from pulsegate.core.fleet import ProbePolicy
 from pulsegate.core.health import Reason
@@ -31,8 +31,7 @@ class OutcomeKind(StrEnum):
     LOCAL = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One judged probe: ``ttft_s`` for TOKEN and TRUNCATED; ``reason`` is what a state that follows would carry."""
 
     kind: OutcomeKind

@@ -8,6 +8,7 @@ prompts (``health.py`` counts). And prompts on which sound endpoints disagree ar
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pulsegate.core.ids import EndpointId, PromptId
 
@@ -16,8 +17,7 @@ KEPT_TURNS = 2
 """A turn is closed when answers two turns later come in: nobody is late by then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """One answer against the majority. ``right`` None: there was no majority to compare with."""
 
     endpoint: EndpointId
@@ -116,6 +116,8 @@ class Peers:
 
     def near_ties(self, droppable: Callable[[PromptId], bool]) -> list[PromptId]:
         """Prompts on which sound endpoints disagreed twice; each is told once."""
+        if not self._odd and not self._splits:
+            return []
         found = [prompt for prompt, who in self._odd.items() if len(who) >= 2 and droppable(prompt)]  # noqa: PLR2004
         found += [prompt for prompt, times in self._splits.items() if times >= 2 and droppable(prompt)]  # noqa: PLR2004
         for prompt in found:

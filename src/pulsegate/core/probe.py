@@ -6,6 +6,7 @@ All times are seconds; phases count from the start of the probe.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from pulsegate.core.ids import PromptId
 
@@ -63,8 +64,7 @@ class Ending(StrEnum):
     FAILED = "failed"  # a fault ended it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phases:
+class Phases(NamedTuple):
     """When each step was done, in seconds since the probe began; None if it was not reached or not needed."""
 
     dns_s: float | None = None
@@ -76,8 +76,7 @@ class Phases:
     end_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAsk:
+class ProbeAsk(NamedTuple):
     """One probe to take: which prompt, how many tokens, by when.
 
     ``prompt`` is the whole text, nonce included. ``deadline_s`` counts from the start of the probe.
@@ -94,8 +93,7 @@ class ProbeAsk:
     end_deadline_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class ProbeResult(NamedTuple):
     """Facts of one probe.
 
     ``text`` is what the model said (text and reasoning joined), at most 200 characters; a real token can have empty

@@ -2,10 +2,9 @@
 
 import heapq
 from collections.abc import Hashable
-from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pulsegate.core.events import ProbeCause
 from pulsegate.core.fleet import ProbePolicy
@@ -108,8 +107,7 @@ def jittered(slot_at: float, policy: ProbePolicy, rng: Random) -> float:
     return slot_at + policy.interval_s * policy.jitter * (rng.random() - 0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
+class Next(NamedTuple):
     """The next probe: ``delay_s`` from now, or None for the grid after ``wait_s``; and which kind."""
 
     kind: ProbeKind
@@ -118,8 +116,7 @@ class Next:
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Course(NamedTuple):
     """What the schedule has to know about an endpoint besides its health.
 
     ``failed_kind``: of the last probe, if it failed. ``deep_is_due``: the last deep probe is ``deep_interval_s`` ago.

@@ -4,6 +4,7 @@ Values only; ``board.py`` fills them in.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pulsegate.core.events import ProbeCause
 from pulsegate.core.fleet import EngineName
@@ -13,8 +14,7 @@ from pulsegate.core.outcome import Outcome
 from pulsegate.core.probe import ProbeAsk, ProbeResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueProbe:
+class DueProbe(NamedTuple):
     """A probe that must start now. Its endpoint is claimed until the ``ProbeDone`` (or ``Board.give_back``).
 
     ``due_at`` is when it should have started (monotonic seconds): ``now - due_at`` is the prober's own lateness.
@@ -33,8 +33,7 @@ class DueProbe:
     counters_every_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeNote:
+class ProbeNote(NamedTuple):
     """One probe of the past: when it ended (monotonic seconds), its facts and what they amounted to."""
 
     at: float

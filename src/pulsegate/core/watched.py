@@ -8,7 +8,7 @@ from pulsegate.core.ejection import INNOCENT, Standing
 from pulsegate.core.events import ProbeCause
 from pulsegate.core.evidence import Evidence
 from pulsegate.core.fleet import EndpointSpec, ProbePolicy
-from pulsegate.core.health import State
+from pulsegate.core.health import Signal, State
 from pulsegate.core.ids import EndpointId, Incarnation
 from pulsegate.core.outcome import OutcomeKind, Thresholds
 from pulsegate.core.probe import ProbeKind
@@ -84,6 +84,7 @@ class Watched:
         self.doubt = Doubt.NOBODY
         self.unproven = False  # condemned by its peers: tokens count only once they have agreed
         self.token_held = False
+        self.moves_nothing: Signal | None = None  # the last signal left the record as it was; it would again
         self.verdict_by: float | None = None
         self.startup_by: float | None = at + policy.startup_deadline_s
         # what others see
@@ -106,6 +107,7 @@ class Watched:
         self.spec = spec
         self.policy = policy
         self.limits = self._limits()
+        self.moves_nothing = None
 
     def note(self, note: ProbeNote) -> None:
         """Remember a probe: failures longer than successes, and of faults of our own in a row only the last."""

@@ -1,7 +1,5 @@
 """Facts of a probe to what they amount to."""
 
-from dataclasses import replace
-
 import pytest
 
 from pulsegate.core.fleet import ProbePolicy
@@ -26,8 +24,7 @@ TOKEN = ProbeResult(
     bytes_read=300,
     reused=True,
 )
-NOTHING = replace(
-    TOKEN,
+NOTHING = TOKEN._replace(
     token_seen=False,
     text="",
     chunks=0,
@@ -43,7 +40,7 @@ def of(result: ProbeResult, deadline_s: float | None = None) -> Outcome:
 
 
 def at(ttft_s: float, **more) -> ProbeResult:
-    return replace(TOKEN, phases=Phases(first_token_s=ttft_s, end_s=ttft_s + 0.01), **more)
+    return TOKEN._replace(phases=Phases(first_token_s=ttft_s, end_s=ttft_s + 0.01), **more)
 
 
 @pytest.mark.parametrize(
@@ -62,12 +59,12 @@ def test_a_token_by_its_time(ttft_s: float, kind: OutcomeKind, reason: Reason) -
 
 
 def test_the_time_is_that_of_the_token_not_of_the_first_byte() -> None:
-    result = replace(TOKEN, phases=Phases(first_byte_s=0.005, first_token_s=0.5, end_s=0.6))
+    result = TOKEN._replace(phases=Phases(first_byte_s=0.005, first_token_s=0.5, end_s=0.6))
     assert of(result).ttft_s == 0.5
 
 
 def test_a_token_that_only_the_end_proved_has_the_end_s_time() -> None:
-    assert of(replace(TOKEN, phases=Phases(first_byte_s=0.005, end_s=0.3))).ttft_s == 0.3
+    assert of(TOKEN._replace(phases=Phases(first_byte_s=0.005, end_s=0.3))).ttft_s == 0.3
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,7 @@ def test_a_token_that_only_the_end_proved_has_the_end_s_time() -> None:
     ],
 )
 def test_every_fault(fault: FaultClass, kind: OutcomeKind, reason: Reason) -> None:
-    result = replace(NOTHING, ending=Ending.FAILED, fault=Fault(kind=fault, detail="so it said", retry_after_s=5.0))
+    result = NOTHING._replace(ending=Ending.FAILED, fault=Fault(kind=fault, detail="so it said", retry_after_s=5.0))
     outcome = of(result)
     assert (outcome.kind, outcome.reason, outcome.detail) == (kind, reason, "so it said")
     assert outcome.retry_after_s == 5.0
@@ -102,11 +99,11 @@ def test_every_fault(fault: FaultClass, kind: OutcomeKind, reason: Reason) -> No
 
 def test_every_fault_class_is_covered() -> None:
     for fault in FaultClass:
-        assert of(replace(NOTHING, ending=Ending.FAILED, fault=Fault(kind=fault, detail=""))).kind in OutcomeKind
+        assert of(NOTHING._replace(ending=Ending.FAILED, fault=Fault(kind=fault, detail=""))).kind in OutcomeKind
 
 
 def test_a_reset_in_the_middle_is_an_error_although_a_token_came() -> None:
-    result = replace(TOKEN, ending=Ending.FAILED, fault=Fault(kind=FaultClass.CLOSED, detail="reset"))
+    result = TOKEN._replace(ending=Ending.FAILED, fault=Fault(kind=FaultClass.CLOSED, detail="reset"))
     assert of(result).kind is OutcomeKind.ERROR
 
 
@@ -121,11 +118,11 @@ def test_a_reset_in_the_middle_is_an_error_although_a_token_came() -> None:
 def test_an_end_without_finish_reason_usage_and_done_may_be_a_truncation(
     finish_reason: str | None, tokens: int | None, kind: OutcomeKind
 ) -> None:
-    assert of(replace(TOKEN, ending=Ending.CUT, finish_reason=finish_reason, tokens=tokens)).kind is kind
+    assert of(TOKEN._replace(ending=Ending.CUT, finish_reason=finish_reason, tokens=tokens)).kind is kind
 
 
 def test_left_after_the_token_is_a_token() -> None:
-    assert of(replace(TOKEN, ending=Ending.LEFT, finish_reason=None, tokens=None)).kind is OutcomeKind.TOKEN
+    assert of(TOKEN._replace(ending=Ending.LEFT, finish_reason=None, tokens=None)).kind is OutcomeKind.TOKEN
 
 
 def test_no_token_by_the_deadline_is_a_timeout() -> None:
@@ -133,11 +130,11 @@ def test_no_token_by_the_deadline_is_a_timeout() -> None:
 
 
 def test_a_whole_answer_without_a_token_is_an_error() -> None:
-    assert of(replace(NOTHING, ending=Ending.COMPLETE)).kind is OutcomeKind.ERROR
+    assert of(NOTHING._replace(ending=Ending.COMPLETE)).kind is OutcomeKind.ERROR
 
 
 def test_a_deep_probe_whose_later_tokens_do_not_come_is_stalled() -> None:
-    assert of(replace(TOKEN, kind=ProbeKind.DEEP, ending=Ending.DEADLINE), 5.0).kind is OutcomeKind.STALLED
+    assert of(TOKEN._replace(kind=ProbeKind.DEEP, ending=Ending.DEADLINE), 5.0).kind is OutcomeKind.STALLED
 
 
 def test_a_deep_probe_is_not_judged_by_the_times_of_the_short_one() -> None:
@@ -146,21 +143,21 @@ def test_a_deep_probe_is_not_judged_by_the_times_of_the_short_one() -> None:
 
 
 def test_finish_reasons_that_are_faults() -> None:
-    assert of(replace(TOKEN, finish_reason="insufficient_system_resource")).kind is OutcomeKind.BUSY
-    assert of(replace(TOKEN, finish_reason="abort")).kind is OutcomeKind.ERROR
+    assert of(TOKEN._replace(finish_reason="insufficient_system_resource")).kind is OutcomeKind.BUSY
+    assert of(TOKEN._replace(finish_reason="abort")).kind is OutcomeKind.ERROR
 
 
 @pytest.mark.parametrize("lag_s", [0.1601, 4.0])
 @pytest.mark.parametrize("result", [TOKEN, NOTHING, at(0.5)])
 def test_what_was_measured_while_our_loop_stood_still_is_our_own_fault(result: ProbeResult, lag_s: float) -> None:
-    assert of(replace(result, lag_s=lag_s)).kind is OutcomeKind.LOCAL
+    assert of(result._replace(lag_s=lag_s)).kind is OutcomeKind.LOCAL
 
 
 def test_a_little_lag_is_tolerated_and_a_longer_deadline_tolerates_more() -> None:
-    assert of(replace(TOKEN, lag_s=0.16)).kind is OutcomeKind.TOKEN
-    assert of(replace(TOKEN, kind=ProbeKind.DEEP, lag_s=0.9), 5.0).kind is OutcomeKind.TOKEN
+    assert of(TOKEN._replace(lag_s=0.16)).kind is OutcomeKind.TOKEN
+    assert of(TOKEN._replace(kind=ProbeKind.DEEP, lag_s=0.9), 5.0).kind is OutcomeKind.TOKEN
 
 
 def test_an_engine_that_says_that_it_is_broken_is_believed_all_the_same() -> None:
     fault = Fault(kind=FaultClass.CUDA, detail="CUDA error: device-side assert")
-    assert of(replace(NOTHING, fault=fault, ending=Ending.FAILED, lag_s=2.0)).kind is OutcomeKind.FATAL
+    assert of(NOTHING._replace(fault=fault, ending=Ending.FAILED, lag_s=2.0)).kind is OutcomeKind.FATAL
