@@ -17,7 +17,7 @@ from support.fake_server import HANG, FakeServer, Reply, Route, fake_server, lin
 ASK = ProbeAsk(
     kind=ProbeKind.MICRO, prompt_id=PromptId("p1"), prompt="olive Paris", nonce="olive", max_tokens=1, deadline_s=0.8
 )
-DEEP = replace(ASK, kind=ProbeKind.DEEP, max_tokens=4, end_deadline_s=2.0)
+DEEP = ASK._replace(kind=ProbeKind.DEEP, max_tokens=4, end_deadline_s=2.0)
 
 
 def chunk(said: str, finish: str | None = None) -> str:
@@ -190,7 +190,7 @@ async def test_secrets_and_headers_go_along(kind: Kind):
 
 
 async def test_headers_then_silence_is_a_deadline(kind: Kind):
-    result, server = await probe(kind, kind.stream(ending="hang"), replace(ASK, deadline_s=0.1))
+    result, server = await probe(kind, kind.stream(ending="hang"), ASK._replace(deadline_s=0.1))
     assert (result.ending, result.token_seen, result.fault) == (Ending.DEADLINE, False, None)
     assert result.phases.first_byte_s is not None
     assert result.phases.first_token_s is None
@@ -198,7 +198,7 @@ async def test_headers_then_silence_is_a_deadline(kind: Kind):
 
 
 async def test_silence_is_a_deadline(kind: Kind):
-    result, server = await probe(kind, HANG, replace(ASK, deadline_s=0.1))
+    result, server = await probe(kind, HANG, ASK._replace(deadline_s=0.1))
     assert (result.ending, result.token_seen, result.fault) == (Ending.DEADLINE, False, None)
     assert result.phases.first_byte_s is None
     await gone(server)
@@ -257,7 +257,7 @@ async def test_a_token_without_any_end_word(kind: Kind):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_a_failed_answer_is_classified(kind: Kind, reply: Reply, fault: FaultClass):
-    result, _ = await probe(kind, reply, replace(ASK, deadline_s=0.3))
+    result, _ = await probe(kind, reply, ASK._replace(deadline_s=0.3))
     assert result.fault is not None
     assert result.fault.kind is fault
     assert (result.ending, result.token_seen) == (Ending.FAILED, False)
@@ -300,7 +300,7 @@ async def test_a_deep_probe_waits_for_all_its_tokens(kind: Kind):
 
 async def test_a_deep_probe_that_stalls_is_left(kind: Kind):
     reply = kind.stream(kind.event(" 0", None), ending="hang")
-    result, _ = await probe(kind, reply, replace(DEEP, end_deadline_s=0.2))
+    result, _ = await probe(kind, reply, DEEP._replace(end_deadline_s=0.2))
     assert (result.ending, result.chunks, result.fault) == (Ending.LEFT, 1, None)
     assert result.phases.end_s is not None
     assert 0.15 < result.phases.end_s < 0.5
@@ -335,7 +335,7 @@ async def test_counters_are_read_while_a_probe_hangs(kind: Kind):
         await engine.probe(ASK)
         server.routes[kind.path] = kind.stream(ending="hang")
         async with asyncio.TaskGroup() as group:
-            probing = group.create_task(engine.probe(replace(ASK, deadline_s=0.3)))
+            probing = group.create_task(engine.probe(ASK._replace(deadline_s=0.3)))
             await asyncio.sleep(0.05)
             assert await engine.counters(0.2) == expected
         assert probing.result().ending is Ending.DEADLINE
@@ -347,7 +347,7 @@ async def test_no_connection_is_left_after_many_probes(kind: Kind):
         engine = open_engine(endpoint(server.url, kind.engine))
         for n in range(20):
             server.routes[kind.path] = kind.token() if n % 2 else kind.stream(ending="hang")
-            await engine.probe(replace(ASK, deadline_s=0.02))
+            await engine.probe(ASK._replace(deadline_s=0.02))
         await engine.close()
         await server.left_alone()
 

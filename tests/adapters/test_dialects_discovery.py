@@ -246,7 +246,7 @@ async def test_no_model_anywhere_is_said(routes: dict[str, Route]):
 async def test_a_listing_that_hangs_is_a_deadline():
     async with fake_server({"GET /v1/models": HANG}) as server:
         client = open_engine(endpoint(server.url))
-        result = await client.probe(replace(ASK, deadline_s=0.1))
+        result = await client.probe(ASK._replace(deadline_s=0.1))
         assert (result.ending, result.fault, result.token_seen) == (Ending.DEADLINE, None, False)
         await client.close()
         await server.left_alone()
@@ -256,7 +256,7 @@ async def test_pages_that_hang_leave_time_for_the_probe():
     routes = dict.fromkeys(("GET /info", "GET /get_model_info", "GET /v2", "GET /"), HANG)
     async with fake_server({**routes, "POST /v1/completions": TOKEN}) as server:
         client = open_engine(endpoint(server.url, model="m"))
-        assert (await client.probe(replace(ASK, deadline_s=0.2))).token_seen
+        assert (await client.probe(ASK._replace(deadline_s=0.2))).token_seen
         await client.close()
 
 

@@ -40,7 +40,7 @@ async def two_probes(
     async with fake_server(routes) as server:
         spec = EndpointSpec(id=EndpointId("e"), pool=PoolName("p"), url=server.url, engine=engine, model="m")
         client = open_engine(replace(spec, **more))
-        first, second = await client.probe(ASK), await client.probe(replace(ASK, nonce="amber"))
+        first, second = await client.probe(ASK), await client.probe(ASK._replace(nonce="amber"))
         await client.close()
         return first, second, server
 

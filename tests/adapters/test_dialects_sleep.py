@@ -1,7 +1,5 @@
 """An engine that was put to sleep on purpose is told from a broken one, and is not used while it sleeps."""
 
-from dataclasses import replace
-
 import pytest
 
 from pulsegate.core.fleet import EndpointSpec, EngineName
@@ -46,7 +44,7 @@ async def test_a_failure_while_asleep_is_sleep(engine: EngineName, reply: Reply)
 async def test_a_sleeping_engine_that_hangs_is_found_by_the_next_probe():
     async with fake_server({COMPLETIONS: HANG, SLEEPING: ASLEEP}) as server:
         client = client_of(server.url)
-        first = await client.probe(replace(ASK, deadline_s=0.1))
+        first = await client.probe(ASK._replace(deadline_s=0.1))
         assert (first.ending, first.fault) == (Ending.DEADLINE, None)
         assert kind_of(await client.probe(ASK)) is FaultClass.SLEEPING
         await client.close()

@@ -4,6 +4,7 @@ Decides whether an answer is whole, over a limit or not HTTP; what a body means 
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import httptools
@@ -105,8 +106,7 @@ class HttpAnswer:
         """A header, or a trailer, which nobody here asked for."""
         if self._head_done:
             return
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
+        key, text = _field_name(name), value.decode("latin-1")
         self._head_bytes += len(name) + len(value)
         known = self.headers.get(key)
         self.headers[key] = text if known is None else f"{known}, {text}"
@@ -197,6 +197,11 @@ class HttpAnswer:
         if self.status is None and self.bytes_read == len(data) and _TLS_RECORD.match(data):
             return Fault(kind=FaultClass.TLS, detail="the server speaks TLS: use https://")
         return protocol_fault(f"not a proper HTTP answer: {trouble}", self.status)
+
+
+@lru_cache(maxsize=64)
+def _field_name(name: bytes) -> str:
+    return name.decode("latin-1").lower()
 
 
 def _host_of(location: str) -> str:

@@ -4,12 +4,13 @@ Follows the event stream format of the WHATWG HTML standard, section 9.2.6 ("Int
 event means is the dialect's business.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_LINE_BYTES = 1024 * 1024
 MAX_EVENT_BYTES = 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+_DATA = b"data: "
 
 
 class SseError(Exception):
@@ -20,8 +21,7 @@ class SseError(Exception):
         self.limit = limit
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(NamedTuple):
     """One event. ``data`` joins the event's data lines with line feeds; ``event`` is empty if none was named.
 
     Bytes that are not UTF-8 become U+FFFD, as the standard says.
@@ -96,7 +96,12 @@ class SseParser:
         """
         events: list[SseEvent] = []
         for line in self._lines.feed(data):
-            self._take(line, events)
+            if line.startswith(_DATA):  # what nearly every line of a stream is
+                self._add(line[len(_DATA) :])
+            elif line or self._first_line:
+                self._take(line, events)
+            else:
+                self._dispatch(events)
         return events
 
     def finish(self) -> list[SseEvent]:
@@ -127,17 +132,22 @@ class SseParser:
             return
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
-            self._size += len(value) + 1
-            if self._size > self._max_event_bytes:
-                raise SseError(f"an event is longer than {self._max_event_bytes} bytes")
+            self._add(value)
         elif name == b"event":
             self._name = value
 
+    def _add(self, value: bytes) -> None:
+        self._first_line = False
+        self._data.append(value)
+        self._size += len(value) + 1
+        if self._size > self._max_event_bytes:
+            raise SseError(f"an event is longer than {self._max_event_bytes} bytes")
+
     def _dispatch(self, events: list[SseEvent]) -> None:
         if self._data:
-            data = b"\n".join(self._data).decode("utf-8", "replace")
-            events.append(SseEvent(data, self._name.decode("utf-8", "replace")))
+            data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+            name = self._name.decode("utf-8", "replace") if self._name else ""
+            events.append(SseEvent(data.decode("utf-8", "replace"), name))
             self._data.clear()
             self._size = 0
         self._name = b""
