@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, Transitioned
-from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, read, saw_tokens, settled
+from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, moved_since, read, saw_tokens, settled
 from pulsegate.core.health import Reason, Signal, State
 from pulsegate.core.ids import Incarnation, PromptId
 from pulsegate.core.meaning import complaint, learn
@@ -27,6 +27,9 @@ LATE_READ_S = 0.4
 
 VERDICT_GRACE_S = 0.4
 """How much longer than the readings need a verdict may wait for them."""
+
+OUTPACED_LIMIT = 3
+"""Slow probes under load in a row, while most peers are fast, that mean slow: balanced queues even out sooner."""
 
 _PLAIN: Mapping[OutcomeKind, Signal] = MappingProxyType(
     {
@@ -88,7 +91,9 @@ class Judge:
             return
         due = claim.due
         ours = lag_s > watched.policy.lag_share * due.ask.deadline_s
-        if due.ask.kind is ProbeKind.MICRO and not ours:
+        # Users who get tokens meanwhile show that it is load: it is told by the token, or by the timeout.
+        flows = moved_since(watched.evidence, claim.since + due.late_after_s / 2)
+        if due.ask.kind is ProbeKind.MICRO and not ours and not flows:
             detail = f"no token after {due.late_after_s * 1000:.0f} ms"
             signal(scene, Signal.LATE, Reason.CONGESTED, detail)
         if due.counters_every_s is None and watched.record.judged.state in _READABLE:
@@ -221,15 +226,24 @@ def _answered(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome)
         watched.last_deep_at = scene.at
         signal(scene, Signal.DEEP)
     elif outcome.reason is not Reason.SLOW:
+        watched.outpaced = 0
         if watched.unproven and scene.pool.answering(watched.id) >= MIN_ANSWERS:
             watched.token_held = True  # counts when its peers have agreed
             signal(scene, Signal.HELD)
         else:
             signal(scene, Signal.FAST)
     else:
-        tokens_at, moved_at = watched.evidence.tokens_at, watched.evidence.moved_at
-        loaded = any(moment is not None and moment > claim.since for moment in (tokens_at, moved_at))
+        loaded = _is_load(scene, claim)
         signal(scene, Signal.SLOW_LOADED if loaded else Signal.SLOW, Reason.SLOW, outcome.detail)
+
+
+def _is_load(scene: Scene, claim: Claim) -> bool:
+    """Whether a slow answer is explained by users' load, which its peers bear as well."""
+    watched = scene.watched
+    if not moved_since(watched.evidence, claim.since):
+        return False
+    watched.outpaced = watched.outpaced + 1 if scene.pool.outruns(watched.id) else 0
+    return watched.outpaced < OUTPACED_LIMIT
 
 
 def _settles_doubt(scene: Scene, claim: Claim, result: ProbeResult) -> bool:

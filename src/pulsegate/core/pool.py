@@ -51,6 +51,11 @@ class Pool:
         others = len(self.healthy) + len(self.degraded)
         return others if endpoint in self.healthy or endpoint in self.degraded else others + 1
 
+    def outruns(self, endpoint: EndpointId) -> bool:
+        """Whether most of the others are healthy, and so fast lately, under the load that requests in flight share."""
+        fast = len(self.healthy) - (endpoint in self.healthy)
+        return 2 * fast > len(self.members) - 1
+
     @property
     def is_touched(self) -> bool:
         """Whether there is anything to settle."""

@@ -66,6 +66,7 @@ class Watched:
         self.deep_ttft_s: float | None = None
         self.suspect = False
         self.inflight = 0
+        self.outpaced = 0  # slow probes under load in a row at which most of its peers were fast
         # the way the probes go
         self.claim: Claim | None = None
         self.next_kind = ProbeKind.MICRO

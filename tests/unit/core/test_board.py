@@ -172,7 +172,7 @@ def test_saturation_for_five_minutes_is_never_unhealthy() -> None:
     assert {scene.view(name).state for name in "abcd"} == {State.DEGRADED}
     assert {state for name in "abcd" for _, state, _ in scene.states(name)} == {"healthy", "degraded"}
     assert [len(scene.states(name)) for name in "abcd"] == [3, 3, 3, 3], "no swinging"
-    assert all(scene.view(name).weight == 70 and not scene.view(name).low_only for name in "abcd")
+    assert all(scene.view(name).weight == 100 and not scene.view(name).low_only for name in "abcd")
 
 
 def test_confirming_probes_are_not_asked_of_the_busy() -> None:
