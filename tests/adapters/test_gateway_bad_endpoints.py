@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pulsegate.core.health import Reason, State
+from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.setup import Limits
 from support import raw_server as script
 from support.gateways import (
@@ -207,6 +209,38 @@ async def test_a_pool_that_is_down_gets_503_at_once() -> None:
         assert int(reply.headers["retry-after"]) >= 1
         ready = await run.ask(path="/health/ready", method="GET")
         assert (ready.status, ready.json["status"]) == (503, "not_ready")
+
+
+async def test_a_pool_that_is_starting_is_waited_for_but_not_by_who_asks_for_health() -> None:
+    async with (
+        raw_server(GOOD_STREAM) as good,
+        running(setup_of(pool(good.port)), starting(good.port)) as run,
+        Client(run.port) as client,
+        under_way(client.ask(ask_for(stream=True))) as asking,
+    ):
+        await until(lambda: run.gateway.figures().in_flight)
+        ready = await run.ask(path="/health/ready", method="GET")
+        assert (ready.status, ready.json["status"]) == (503, "not_ready")
+        assert (await run.ask(path="/health", method="GET")).status == 200
+        run.gateway.follow(snapshot(view(good.port), version=2))
+        assert (await asking).text == "Hello"
+
+
+async def test_a_pool_that_did_not_start_gets_503() -> None:
+    async with (
+        running(setup_of(pool(1)), starting(1)) as run,
+        Client(run.port) as client,
+        under_way(client.ask(ask_for())) as asking,
+    ):
+        await until(lambda: run.gateway.figures().in_flight)
+        run.gateway.follow(snapshot(view(1, weight=0), version=2, down=True))
+        reply = await asking
+        assert (reply.status, reply.code) == (503, "no_endpoint_available")
+        assert int(reply.headers["retry-after"]) >= 1
+
+
+def starting(port: int) -> Snapshot:
+    return snapshot(view(port, weight=0, state=State.WARMING, reason=Reason.STARTING), down=True, starting=True)
 
 
 # connections that were kept

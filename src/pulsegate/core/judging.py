@@ -108,6 +108,8 @@ class Judge:
             if wrong is not None:
                 outcome = Outcome(OutcomeKind.WRONG, Reason.WRONG_OUTPUT, wrong, outcome.ttft_s)
         watched.note(ProbeNote(scene.at, result, outcome))
+        if watched.record.state is State.WARMING:
+            scene.pool.touch(watched)  # users may wait for how its start goes on
         if outcome.kind is OutcomeKind.LOCAL:
             return outcome
         self._note_reach(scene, result, outcome)

@@ -37,13 +37,14 @@ class Pool:
         self._told_down = False
         self._view: PoolView | None = None
         self.down = True
+        self._starting = False
 
     @property
     def view(self) -> PoolView:
         """What the data plane sees; the same object while nothing changed."""
         if self._view is None:
             views = tuple(watched.view for watched in self.members.values())
-            self._view = PoolView(name=self.spec.name, endpoints=views, down=self.down)
+            self._view = PoolView(name=self.spec.name, endpoints=views, down=self.down, starting=self._starting)
         return self._view
 
     def answering(self, endpoint: EndpointId) -> int:
@@ -184,10 +185,11 @@ class Pool:
         return visible
 
     def _tell_down(self, at: float, effects: list[Effect]) -> bool:
-        """Whether ``down`` changed. A pool that is still starting for the first time is down without an alarm."""
+        """Whether ``down`` or ``starting`` changed. A pool that starts for the first time is down without an alarm."""
         down = self._routable == 0
-        changed = down != self.down
-        self.down = down
+        waits = down and any(watched.starting for watched in self.members.values())
+        changed = down != self.down or waits != self._starting
+        self.down, self._starting = down, waits
         if changed:
             self._view = None
         starting = not any(watched.served for watched in self.members.values()) and not self._unhealthy

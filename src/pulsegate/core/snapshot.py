@@ -30,11 +30,16 @@ class EndpointView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """One pool: ``down`` means nothing in it gives a token and requests go to the next tier or get 503 at once."""
+    """One pool: ``down`` means nothing in it gives a token and requests go to the next tier or get 503 at once.
+
+    ``starting``: it is down only because an endpoint of it has not been asked yet or is just giving its first tokens:
+    requests wait a moment for it.
+    """
 
     name: PoolName
     endpoints: tuple[EndpointView, ...]
     down: bool
+    starting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,12 @@ class Watched:
         """Its id."""
         return self.spec.id
 
+    @property
+    def starting(self) -> bool:
+        """Whether it may serve within a moment for the first time: not asked yet, or on its way to being healthy."""
+        record = self.record
+        return record.state is State.WARMING and not self.served and (self.probes == 0 or record.streak > 0)
+
     def _limits(self) -> Thresholds:
         return self.baseline.thresholds(self.policy) if self.policy.auto_ttft else Thresholds.of(self.policy)
 

@@ -503,3 +503,21 @@ def test_the_data_plane_learns_under_which_name_tokens_came_and_forgets_it_for_n
     scene.run(scene.now + 60.0)
     assert told() == "qwen2"
     assert scene.board.snapshot.version > before
+
+
+def test_a_pool_is_starting_until_its_first_probes_have_told() -> None:
+    scene = world("ab", until=-1.0)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(True, True)]
+    scene.run(0.3)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(True, True)], "tokens come"
+    scene.run(5.0)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(False, False)]
+
+
+def test_a_pool_that_gives_no_token_is_starting_no_more() -> None:
+    scene = world("ab", until=-1.0)
+    scene.set(Manner(ttft_s=None), "a", "b")
+    scene.run(0.7)
+    assert scene.board.snapshot.pools[0].starting, "the first probes are under way"
+    scene.run(1.5)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(True, False)]
