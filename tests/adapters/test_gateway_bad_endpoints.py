@@ -202,6 +202,28 @@ async def test_a_suspect_endpoint_is_hedged_and_the_first_token_wins() -> None:
         await slow.all_closed()
 
 
+async def test_those_who_wait_longest_are_hedged_first() -> None:
+    one_at_a_time = Limits(retry_percent=0, retry_floor=1)
+    async with (
+        raw_server((script.Request(), script.Hang())) as slow,
+        raw_server((script.Request(), script.Hang())) as other,
+        running(
+            setup_of(pool(slow.port, other.port), limits=one_at_a_time),
+            snapshot(view(slow.port), view(other.port, weight=0)),
+        ) as run,
+        asyncio.TaskGroup() as tasks,
+    ):
+        asking = []
+        for number in range(6):
+            asking.append(tasks.create_task(run.ask(ask_for(user=f"user {number}"))))
+            await until(lambda: sum(len(one.requests) for one in slow.connections) == len(asking))
+        run.gateway.follow(snapshot(view(slow.port, suspect=True), view(other.port), version=2))
+        await until(lambda: other.connections and other.connections[0].requests)
+        assert b"user 0" in other.connections[0].requests[0]
+        for task in asking:
+            task.cancel()
+
+
 async def test_a_pool_that_is_down_gets_503_at_once() -> None:
     async with running(setup_of(pool(1)), snapshot(ejected(1), down=True)) as run:
         reply = await run.ask(ask_for())

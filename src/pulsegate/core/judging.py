@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, Transitioned
+from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, TrafficSeen, Transitioned
 from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, moved_since, read, saw_tokens, settled
 from pulsegate.core.health import Reason, Signal, State
 from pulsegate.core.ids import Incarnation, PromptId
@@ -20,6 +20,7 @@ from pulsegate.core.probe import Counters, ProbeKind, ProbeResult
 from pulsegate.core.prompts import is_expected
 from pulsegate.core.record import Given, step
 from pulsegate.core.status import ProbeNote, TransitionNote
+from pulsegate.core.suspicion import allay, arouse, compare_silences
 from pulsegate.core.watched import Claim, Doubt, Watched
 
 LATE_READ_S = 0.4
@@ -96,6 +97,8 @@ class Judge:
         if due.ask.kind is ProbeKind.MICRO and not ours and not flows:
             detail = f"no token after {due.late_after_s * 1000:.0f} ms"
             signal(scene, Signal.LATE, Reason.CONGESTED, detail)
+            claim.late = True
+            compare_silences(watched, scene.pool)
         if due.counters_every_s is None and watched.record.judged.state in _READABLE:
             scene.effects.append(CountersWanted(endpoint=watched.id, every_s=LATE_READ_S))
 
@@ -156,16 +159,18 @@ class Judge:
             case _:
                 pass
 
-    def traffic(self, scene: Scene, tokens: int, inflight: int) -> None:
-        """Users' requests got tokens: progress, and an end of suspicion."""
-        watched = scene.watched
-        watched.inflight = inflight
-        if tokens <= 0:
-            return
-        watched.evidence = saw_tokens(watched.evidence, scene.at)
-        if watched.suspect or watched.record.state is State.UNHEALTHY:
-            watched.suspect = False
-            scene.pool.touch(watched)
+    def traffic(self, scene: Scene, seen: TrafficSeen) -> None:
+        """Users' requests got tokens: progress, and an end of suspicion. Or they wait for them."""
+        watched, pool = scene.watched, scene.pool
+        watched.inflight = seen.inflight
+        if seen.tokens > 0:
+            watched.evidence = saw_tokens(watched.evidence, scene.at)
+            allay(watched, pool)
+            if watched.record.state is State.UNHEALTHY:
+                pool.touch(watched)
+        elif seen.stalls > 0:
+            watched.users_wait = True
+            compare_silences(watched, pool)
 
     def expire(self, scene: Scene) -> None:
         """Time passed: deadlines of this endpoint that are over."""
@@ -195,9 +200,7 @@ def _alive(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome) ->
     """A token came, whatever it says."""
     watched = scene.watched
     watched.verdict_by = None
-    if watched.suspect:
-        watched.suspect = False
-        scene.pool.touch(watched)
+    allay(watched, scene.pool)
     if outcome.ttft_s is not None:
         fast = outcome.ttft_s <= watched.limits.healthy_ttft_s
         watched.learn_ttft(result.kind, outcome.ttft_s, fast=fast and outcome.kind is OutcomeKind.TOKEN)
@@ -294,9 +297,7 @@ def _compared(scene: Scene, one: Compared) -> None:
 def _timed_out(scene: Scene, claim: Claim, outcome: Outcome) -> None:
     """No token, or not all of them: what is known about progress decides how much that says."""
     watched, policy = scene.watched, scene.watched.policy
-    if not watched.suspect:
-        watched.suspect = True
-        scene.pool.touch(watched)
+    arouse(watched, scene.pool)
     progress = judge(watched.evidence, claim.since, scene.at, policy.frozen_after_s)
     detail = f"{outcome.detail}; {_SAID_SO[progress]}"
     if outcome.kind is OutcomeKind.STALLED and progress is not Progress.SEEN:

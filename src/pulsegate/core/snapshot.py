@@ -12,7 +12,8 @@ class EndpointView:
 
     ``weight`` 0 to 100; 0 is not routed. ``low_only``: takes low-priority requests only. ``max_inflight``: how many
     requests it may hold, None for no cap. ``ejected``: requests that wait there must go elsewhere at once.
-    ``suspect``: a probe timed out and no token has come from there since, so a waiting request may be hedged.
+    ``suspect``: a probe timed out, or it is late and users wait too, and no token has come from there since, so a
+    waiting request may be hedged.
     ``served_model``: the name under which it gave tokens to probes; None as long as it gave none.
     """
 

@@ -36,15 +36,16 @@ class Doubt(Enum):
 
 
 class Claim:
-    """A probe in flight: since when, what was asked, and which answers it can be compared with."""
+    """A probe in flight: since when, what was asked, which answers it can be compared with, and whether it is late."""
 
-    __slots__ = ("due", "prompt", "since", "turn")
+    __slots__ = ("due", "late", "prompt", "since", "turn")
 
     def __init__(self, due: DueProbe, prompt: Prompt, since: float, turn: tuple[int, int]) -> None:
         self.due = due
         self.prompt = prompt
         self.since = since
         self.turn = turn
+        self.late = False
 
 
 class Watched:
@@ -65,6 +66,7 @@ class Watched:
         self.ttft_s: float | None = None
         self.deep_ttft_s: float | None = None
         self.suspect = False
+        self.users_wait = False  # for longer than they should, and no token came since
         self.inflight = 0
         self.outpaced = 0  # slow probes under load in a row at which most of its peers were fast
         # the way the probes go
