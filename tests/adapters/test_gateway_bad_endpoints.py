@@ -202,6 +202,28 @@ async def test_a_suspect_endpoint_is_hedged_and_the_first_token_wins() -> None:
         await slow.all_closed()
 
 
+async def test_a_new_connection_that_is_deaf_while_others_are_served_is_hedged() -> None:
+    """The endpoint answers on one connection only; whoever needs a second one is not heard."""
+    served = (script.Request(), script.Wait(0.2), script.Send(stream_answer("Hello")))
+    async with (
+        raw_server(served * 20, (script.Hang(),)) as deaf,
+        raw_server(GOOD_STREAM) as good,
+        running(setup_of(pool(deaf.port, good.port)), snapshot(view(deaf.port))) as run,
+        Client(run.port) as client,
+        asyncio.timeout(3.0),
+        asyncio.TaskGroup() as tasks,
+    ):
+        busy = tasks.create_task(client.ask(ask_for(stream=True)))
+        await until(lambda: deaf.connections and deaf.connections[0].requests)
+        unheard = tasks.create_task(run.ask(ask_for(stream=True)))
+        await until(lambda: len(deaf.connections) == 2)
+        assert (await busy).text == "Hello"
+        run.gateway.follow(snapshot(view(deaf.port), view(good.port, weight=1), version=2))
+        assert (await client.ask(ask_for(stream=True))).text == "Hello"  # came later, is served earlier
+        assert (await unheard).text == "Hello"
+        assert run.gateway.figures().routes[0].hedges == 1
+
+
 async def test_those_who_wait_longest_are_hedged_first() -> None:
     one_at_a_time = Limits(retry_percent=0, retry_floor=1)
     async with (
