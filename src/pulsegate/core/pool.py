@@ -37,7 +37,7 @@ class Pool:
         self._told_down = False
         self._view: PoolView | None = None
         self.down = True
-        self._starting = False
+        self._starting: bool = False
 
     @property
     def view(self) -> PoolView:
@@ -187,9 +187,10 @@ class Pool:
     def _tell_down(self, at: float, effects: list[Effect]) -> bool:
         """Whether ``down`` or ``starting`` changed. A pool that starts for the first time is down without an alarm."""
         down = self._routable == 0
-        waits = down and any(watched.starting for watched in self.members.values())
-        changed = down != self.down or waits != self._starting
-        self.down, self._starting = down, waits
+        starts = down and any(watched.starting for watched in self.members.values())
+        changed = down != self.down or starts != self._starting
+        self.down = down
+        self._starting = starts
         if changed:
             self._view = None
         starting = not any(watched.served for watched in self.members.values()) and not self._unhealthy
