@@ -224,6 +224,21 @@ async def test_a_new_connection_that_is_deaf_while_others_are_served_is_hedged()
         assert run.gateway.figures().routes[0].hedges == 1
 
 
+async def test_a_new_connection_that_is_deaf_where_nobody_else_asks_is_hedged() -> None:
+    async with (
+        raw_server((script.Hang(),)) as deaf,
+        raw_server(GOOD_STREAM) as good,
+        running(setup_of(pool(deaf.port, good.port)), snapshot(view(deaf.port))) as run,
+        asyncio.timeout(3.0),
+        asyncio.TaskGroup() as tasks,
+    ):
+        unheard = tasks.create_task(run.ask(ask_for(stream=True)))
+        await until(lambda: deaf.connections)
+        run.gateway.follow(snapshot(view(deaf.port), view(good.port), version=2))
+        assert (await unheard).text == "Hello"
+        assert run.gateway.figures().routes[0].hedges == 1
+
+
 async def test_those_who_wait_longest_are_hedged_first() -> None:
     one_at_a_time = Limits(retry_percent=0, retry_floor=1)
     async with (

@@ -275,9 +275,10 @@ class Call:
         self._free_budget()
 
     def _overtaken(self, now: float) -> tuple[Action, ...]:
-        """Hedge a stream on a new connection that is deaf while later ones are served: nobody suspects the endpoint."""
+        """Hedge a stream on a new, deaf connection if later ones are served there or none is; else it queues."""
         for attempt in self._attempts.values():
-            if attempt.unheard and attempt.backend.counters.answered_from > attempt.started_at:
+            counters, since = attempt.backend.counters, attempt.started_at
+            if attempt.unheard and (counters.answered_from > since or counters.sign_at < since):
                 return self._rescue.endpoint_suspect(attempt.backend.seat, now)
         return ()
 
@@ -380,7 +381,7 @@ class Call:
 
 
 OVERTAKEN_AFTER_S = 1.0
-"""How long a stream's new connection may be silent before it matters that others are served meanwhile."""
+"""How long a stream's new connection may be silent before it matters who is served meanwhile."""
 
 NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED})
 """Failures that say nothing bad about an endpoint's engine: our own, its being full, and what the prober told us
