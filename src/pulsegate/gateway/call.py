@@ -278,7 +278,7 @@ class Call:
         """Hedge a stream on a new, deaf connection if later ones are served there or none is; else it queues."""
         for attempt in self._attempts.values():
             counters, since = attempt.backend.counters, attempt.started_at
-            if attempt.unheard and (counters.answered_from > since or counters.sign_at < since):
+            if attempt.unheard and (counters.answered_from > since or counters.sign_at < now - OVERTAKEN_AFTER_S):
                 return self._rescue.endpoint_suspect(attempt.backend.seat, now)
         return ()
 
