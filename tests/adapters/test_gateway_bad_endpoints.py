@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pulsegate.core.health import Reason, State
+from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.setup import Limits
 from support import raw_server as script
 from support.gateways import (
@@ -200,6 +202,65 @@ async def test_a_suspect_endpoint_is_hedged_and_the_first_token_wins() -> None:
         await slow.all_closed()
 
 
+async def test_a_new_connection_that_is_deaf_while_others_are_served_is_hedged() -> None:
+    """The endpoint answers on one connection only; whoever needs a second one is not heard."""
+    served = (script.Request(), script.Wait(0.2), script.Send(stream_answer("Hello")))
+    async with (
+        raw_server(served * 20, (script.Hang(),)) as deaf,
+        raw_server(GOOD_STREAM) as good,
+        running(setup_of(pool(deaf.port, good.port)), snapshot(view(deaf.port))) as run,
+        Client(run.port) as client,
+        asyncio.timeout(3.0),
+        asyncio.TaskGroup() as tasks,
+    ):
+        busy = tasks.create_task(client.ask(ask_for(stream=True)))
+        await until(lambda: deaf.connections and deaf.connections[0].requests)
+        unheard = tasks.create_task(run.ask(ask_for(stream=True)))
+        await until(lambda: len(deaf.connections) == 2)
+        assert (await busy).text == "Hello"
+        run.gateway.follow(snapshot(view(deaf.port), view(good.port, weight=1), version=2))
+        assert (await client.ask(ask_for(stream=True))).text == "Hello"  # came later, is served earlier
+        assert (await unheard).text == "Hello"
+        assert run.gateway.figures().routes[0].hedges == 1
+
+
+async def test_a_new_connection_that_is_deaf_where_nobody_else_asks_is_hedged() -> None:
+    async with (
+        raw_server((script.Hang(),)) as deaf,
+        raw_server(GOOD_STREAM) as good,
+        running(setup_of(pool(deaf.port, good.port)), snapshot(view(deaf.port))) as run,
+        asyncio.timeout(3.0),
+        asyncio.TaskGroup() as tasks,
+    ):
+        unheard = tasks.create_task(run.ask(ask_for(stream=True)))
+        await until(lambda: deaf.connections)
+        run.gateway.follow(snapshot(view(deaf.port), view(good.port), version=2))
+        assert (await unheard).text == "Hello"
+        assert run.gateway.figures().routes[0].hedges == 1
+
+
+async def test_those_who_wait_longest_are_hedged_first() -> None:
+    one_at_a_time = Limits(retry_percent=0, retry_floor=1)
+    async with (
+        raw_server((script.Request(), script.Hang())) as slow,
+        raw_server((script.Request(), script.Hang())) as other,
+        running(
+            setup_of(pool(slow.port, other.port), limits=one_at_a_time),
+            snapshot(view(slow.port), view(other.port, weight=0)),
+        ) as run,
+        asyncio.TaskGroup() as tasks,
+    ):
+        asking = []
+        for number in range(6):
+            asking.append(tasks.create_task(run.ask(ask_for(user=f"user {number}"))))
+            await until(lambda: sum(len(one.requests) for one in slow.connections) == len(asking))
+        run.gateway.follow(snapshot(view(slow.port, suspect=True), view(other.port), version=2))
+        await until(lambda: other.connections and other.connections[0].requests)
+        assert b"user 0" in other.connections[0].requests[0]
+        for task in asking:
+            task.cancel()
+
+
 async def test_a_pool_that_is_down_gets_503_at_once() -> None:
     async with running(setup_of(pool(1)), snapshot(ejected(1), down=True)) as run:
         reply = await run.ask(ask_for())
@@ -207,6 +268,38 @@ async def test_a_pool_that_is_down_gets_503_at_once() -> None:
         assert int(reply.headers["retry-after"]) >= 1
         ready = await run.ask(path="/health/ready", method="GET")
         assert (ready.status, ready.json["status"]) == (503, "not_ready")
+
+
+async def test_a_pool_that_is_starting_is_waited_for_but_not_by_who_asks_for_health() -> None:
+    async with (
+        raw_server(GOOD_STREAM) as good,
+        running(setup_of(pool(good.port)), starting(good.port)) as run,
+        Client(run.port) as client,
+        under_way(client.ask(ask_for(stream=True))) as asking,
+    ):
+        await until(lambda: run.gateway.figures().in_flight)
+        ready = await run.ask(path="/health/ready", method="GET")
+        assert (ready.status, ready.json["status"]) == (503, "not_ready")
+        assert (await run.ask(path="/health", method="GET")).status == 200
+        run.gateway.follow(snapshot(view(good.port), version=2))
+        assert (await asking).text == "Hello"
+
+
+async def test_a_pool_that_did_not_start_gets_503() -> None:
+    async with (
+        running(setup_of(pool(1)), starting(1)) as run,
+        Client(run.port) as client,
+        under_way(client.ask(ask_for())) as asking,
+    ):
+        await until(lambda: run.gateway.figures().in_flight)
+        run.gateway.follow(snapshot(view(1, weight=0), version=2, down=True))
+        reply = await asking
+        assert (reply.status, reply.code) == (503, "no_endpoint_available")
+        assert int(reply.headers["retry-after"]) >= 1
+
+
+def starting(port: int) -> Snapshot:
+    return snapshot(view(port, weight=0, state=State.WARMING, reason=Reason.STARTING), down=True, starting=True)
 
 
 # connections that were kept

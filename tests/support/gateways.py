@@ -89,8 +89,11 @@ def ejected(port: int) -> EndpointView:
     return view(port, state=State.UNHEALTHY, reason=Reason.HUNG, weight=0, ejected=True)
 
 
-def snapshot(*views: EndpointView, version: int = 1, name: str = POOL, down: bool = False) -> Snapshot:
-    return Snapshot(version=version, pools=(PoolView(name=PoolName(name), endpoints=views, down=down),))
+def snapshot(
+    *views: EndpointView, version: int = 1, name: str = POOL, down: bool = False, starting: bool = False
+) -> Snapshot:
+    pool_view = PoolView(name=PoolName(name), endpoints=views, down=down, starting=starting)
+    return Snapshot(version=version, pools=(pool_view,))
 
 
 @dataclass

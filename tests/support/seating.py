@@ -25,8 +25,8 @@ def view(name: str, weight: int = 100, **changes: object) -> EndpointView:
     return replace(sound, **changes)
 
 
-def pool(name: str, *views: EndpointView, down: bool = False) -> PoolView:
-    return PoolView(name=PoolName(name), endpoints=views, down=down)
+def pool(name: str, *views: EndpointView, down: bool = False, starting: bool = False) -> PoolView:
+    return PoolView(name=PoolName(name), endpoints=views, down=down, starting=starting)
 
 
 class Room:
@@ -59,6 +59,21 @@ class Room:
         endpoints = tuple(replace(one, **changes) if one.id == name else one for one in self.views[of].endpoints)
         self.views[of] = pool(of, *endpoints, down=not any(one.weight for one in endpoints))
         return self._apply()
+
+    def starts(self, name: str) -> None:
+        """Its pool has not given a token yet."""
+        views = [replace(one, weight=0, state=State.WARMING, reason=Reason.STARTING) for one in self._pool(name)]
+        self.views[PoolName(name)] = pool(name, *views, down=True, starting=True)
+        self._apply()
+
+    def serves(self, name: str, *, dead: bool = False) -> None:
+        """The start of its pool is over: it serves, or not."""
+        views = [replace(one, weight=0 if dead else 100) for one in self._pool(name)]
+        self.views[PoolName(name)] = pool(name, *views, down=dead)
+        self._apply()
+
+    def _pool(self, name: str) -> tuple[EndpointView, ...]:
+        return self.views[PoolName(name)].endpoints
 
     def eject(self, name: str) -> tuple[list[Seat], list[Seat]]:
         return self.change(name, weight=0, ejected=True, suspect=False, state=State.UNHEALTHY, reason=Reason.HUNG)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from pulsegate.control.holding import Holding
 from pulsegate.control.line import Line
 from pulsegate.control.link import (
     DrainNow,
@@ -62,6 +63,7 @@ class Workforce:
         self._observer = observer
         self._clock = clock
         self._lines: dict[int, Line] = {}
+        self._holding = Holding()
         self._unanswered: dict[int, deque[bytes]] = {}  # by worker: setups that it has said nothing about yet
         self._proven: bytes | None = None  # a setup that a worker serves by
         self._snapshot: Snapshot | None = None
@@ -154,6 +156,8 @@ class Workforce:
         finally:
             self._lines.pop(number, None)
             hired.line.close()
+            for seen in self._holding.without(number, self._clock.now()):
+                self._tell(seen)
             self._observer.worker_gone(number)
 
     def _heard(self, number: int, message: Message) -> None:
@@ -170,7 +174,7 @@ class Workforce:
                 self._observer.worker_refused(number, message.problem)
             case Traffic():
                 for seen in message.seen:
-                    self._tell(seen)
+                    self._tell(self._holding.summed(number, seen))
             case Figures():
                 self._observer.worker_counted(number, message.figures)
             case NewSetup() | NewSnapshot() | DrainNow():

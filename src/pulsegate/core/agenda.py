@@ -17,7 +17,7 @@ from pulsegate.core.schedule import Course, Timetable, jittered, next_slot, plan
 from pulsegate.core.status import DueProbe
 from pulsegate.core.watched import Claim, Doubt, Watched
 
-MIN_GAP_S = 1.0
+MIN_GAP_S = 0.5
 """Between two probes that users' failures ask for."""
 
 _WAITING = frozenset({State.UNHEALTHY, State.MISCONFIGURED})

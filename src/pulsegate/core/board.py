@@ -162,7 +162,7 @@ class Board:
         scene = self._scene(event.endpoint, event.at, effects)
         if scene is None:
             return
-        self._judge.traffic(scene, event.tokens, event.inflight)
+        self._judge.traffic(scene, event)
         if event.failures > 0 or event.stalls > 0:
             self._agenda.want(scene)
         self._settle(scene.pool, event.at, effects)

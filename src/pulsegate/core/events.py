@@ -56,7 +56,10 @@ class CountersRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficSeen:
-    """What a worker saw of users' requests at one endpoint since its last report."""
+    """What a worker saw of users' requests at one endpoint since its last report.
+
+    ``inflight`` is no difference but a level: the worker's own on its way here, that of all workers on the board.
+    """
 
     at: float
     endpoint: EndpointId

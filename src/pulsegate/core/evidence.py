@@ -91,6 +91,11 @@ def saw_tokens(evidence: Evidence, at: float) -> Evidence:
     return replace(evidence, tokens_at=at)
 
 
+def moved_since(evidence: Evidence, since: float) -> bool:
+    """Whether users got tokens or the engine's counters moved after this moment."""
+    return _after(evidence.tokens_at, since) or _after(evidence.moved_at, since)
+
+
 def judge(evidence: Evidence, since: float, at: float, frozen_after_s: float) -> Progress:
     """What is known ``at`` this moment about a probe that has waited since ``since``."""
     if _after(evidence.tokens_at, since + TRAFFIC_LAG_S) or _after(evidence.moved_at, since):

@@ -189,6 +189,7 @@ _FROZEN = _to(State.UNHEALTHY, Reason.HUNG, hard=True)
 _RECOVERING = _to(State.DEGRADED, Reason.RECOVERING)
 _TIMED_OUT = _to(State.DEGRADED, Reason.TIMEOUT)
 _SLOW = _token(_to(State.DEGRADED, Reason.SLOW), counts=False)
+_SLOW_LOADED = _token(_to(State.DEGRADED, Reason.BUSY), counts=False)
 _TRUNCATED = _token(_to(State.DEGRADED, Reason.TRUNCATED), counts=False)
 _SERVING: Mapping[Signal, Move] = MappingProxyType(
     {
@@ -202,7 +203,7 @@ _SERVING: Mapping[Signal, Move] = MappingProxyType(
         Signal.REJECTED: _failure(_to(State.DEGRADED), _to(State.UNHEALTHY)),
         Signal.BUSY: _BUSY,
         Signal.SLOW: _SLOW,
-        Signal.SLOW_LOADED: _SLOW,
+        Signal.SLOW_LOADED: _SLOW_LOADED,
         Signal.HELD: Move(fails=Count.ZERO),
         Signal.TRUNCATED: _TRUNCATED,
         Signal.RIGHT: _MEANT,
@@ -231,6 +232,8 @@ _QUIET: Mapping[Signal, Move] = MappingProxyType(
 #
 # * A *token* is the only proof of life. Fast ones count up; ``rise`` of them in a row make healthy. After a start or
 #   after having been unhealthy one of them must be a deep probe's.
+# * *Slow under load* is busy, not slow: it takes part in full, or a loaded pool would push its load around in circles.
+#   Who stays slow while most of its peers are fast is told by the signal *slow token*, whatever its load.
 # * *Timeouts and errors* count together: the first degrades, ``fall`` of them in a row make unhealthy. A token in
 #   between starts the count again, whatever it says, and so does any sign of progress, because busy is not dead.
 # * *Fatal errors* need no second opinion. *Wrong answers* need one: two in a row, to different prompts.
@@ -249,7 +252,7 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 Signal.FAST: _token(_to(State.WARMING, Reason.STARTING), counts=True, healthy=True),
                 Signal.DEEP: _token(_to(State.WARMING, Reason.STARTING), counts=True, healthy=True, deep=True),
                 Signal.SLOW: _SLOW,
-                Signal.SLOW_LOADED: _SLOW,
+                Signal.SLOW_LOADED: _SLOW_LOADED,
                 Signal.HELD: _BROKEN_STREAK,
                 Signal.TRUNCATED: _TRUNCATED,
                 Signal.RIGHT: _MEANT,
@@ -285,8 +288,9 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 **_SERVING,
                 Signal.FAST: _token(STAY, counts=True, healthy=True),
                 Signal.DEEP: _token(STAY, counts=True, healthy=True, deep=True),
-                # Load stays load until three fast tokens say otherwise, or a loaded pool would swing between lanes.
-                Signal.SLOW_LOADED: _token(_to(State.DEGRADED, Reason.SLOW, hold=(Reason.BUSY,)), counts=False),
+                # What was slow without load, or slower than its peers, stays so until three fast tokens say otherwise:
+                # the little that it is given must not make it pass for busy.
+                Signal.SLOW_LOADED: _token(_to(State.DEGRADED, Reason.BUSY, hold=(Reason.SLOW,)), counts=False),
                 # A late token says nothing new here: the reason that it is degraded for says more.
                 Signal.LATE: NOTHING,
                 Signal.FROZEN: Move(limit=Limit.FALL, at_limit=_FROZEN),
@@ -315,7 +319,7 @@ TABLE: Mapping[State, Mapping[Signal, Move]] = MappingProxyType(
                 Signal.FAST: _token(_to(State.WARMING, Reason.STARTING), counts=True),
                 Signal.DEEP: _token(_to(State.WARMING, Reason.STARTING), counts=True, deep=True),
                 Signal.SLOW: _SLOW,
-                Signal.SLOW_LOADED: _SLOW,
+                Signal.SLOW_LOADED: _SLOW_LOADED,
                 Signal.TRUNCATED: _TRUNCATED,
                 Signal.RIGHT: _MEANT,
                 Signal.FATAL: _FATAL,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, Transitioned
-from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, read, saw_tokens, settled
+from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, TrafficSeen, Transitioned
+from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, moved_since, read, saw_tokens, settled
 from pulsegate.core.health import Reason, Signal, State
 from pulsegate.core.ids import Incarnation, PromptId
 from pulsegate.core.meaning import complaint, learn
@@ -20,6 +20,7 @@ from pulsegate.core.probe import Counters, ProbeKind, ProbeResult
 from pulsegate.core.prompts import is_expected
 from pulsegate.core.record import Given, step
 from pulsegate.core.status import ProbeNote, TransitionNote
+from pulsegate.core.suspicion import allay, arouse, compare_silences
 from pulsegate.core.watched import Claim, Doubt, Watched
 
 LATE_READ_S = 0.4
@@ -27,6 +28,9 @@ LATE_READ_S = 0.4
 
 VERDICT_GRACE_S = 0.4
 """How much longer than the readings need a verdict may wait for them."""
+
+OUTPACED_LIMIT = 3
+"""Slow probes under load in a row, while most peers are fast, that mean slow: balanced queues even out sooner."""
 
 _PLAIN: Mapping[OutcomeKind, Signal] = MappingProxyType(
     {
@@ -87,9 +91,13 @@ class Judge:
             return
         due = claim.due
         ours = lag_s > watched.policy.lag_share * due.ask.deadline_s
-        if due.ask.kind is ProbeKind.MICRO and not ours:
+        # Users who get tokens meanwhile show that it is load: it is told by the token, or by the timeout.
+        flows = moved_since(watched.evidence, claim.since + due.late_after_s / 2)
+        if due.ask.kind is ProbeKind.MICRO and not ours and not flows:
             detail = f"no token after {due.late_after_s * 1000:.0f} ms"
             signal(scene, Signal.LATE, Reason.CONGESTED, detail)
+            claim.late = True
+            compare_silences(watched, scene.pool)
         if due.counters_every_s is None and watched.record.judged.state in _READABLE:
             scene.effects.append(CountersWanted(endpoint=watched.id, every_s=LATE_READ_S))
 
@@ -102,6 +110,8 @@ class Judge:
             if wrong is not None:
                 outcome = Outcome(OutcomeKind.WRONG, Reason.WRONG_OUTPUT, wrong, outcome.ttft_s)
         watched.note(ProbeNote(scene.at, result, outcome))
+        if watched.record.state is State.WARMING:
+            scene.pool.touch(watched)  # users may wait for how its start goes on
         if outcome.kind is OutcomeKind.LOCAL:
             return outcome
         self._note_reach(scene, result, outcome)
@@ -148,16 +158,18 @@ class Judge:
             case _:
                 pass
 
-    def traffic(self, scene: Scene, tokens: int, inflight: int) -> None:
-        """Users' requests got tokens: progress, and an end of suspicion."""
-        watched = scene.watched
-        watched.inflight = inflight
-        if tokens <= 0:
-            return
-        watched.evidence = saw_tokens(watched.evidence, scene.at)
-        if watched.suspect or watched.record.state is State.UNHEALTHY:
-            watched.suspect = False
-            scene.pool.touch(watched)
+    def traffic(self, scene: Scene, seen: TrafficSeen) -> None:
+        """Users' requests got tokens: progress, and an end of suspicion. Or they wait for them."""
+        watched, pool = scene.watched, scene.pool
+        watched.inflight = seen.inflight
+        if seen.tokens > 0:
+            watched.evidence = saw_tokens(watched.evidence, scene.at)
+            allay(watched, pool)
+            if watched.record.state is State.UNHEALTHY:
+                pool.touch(watched)
+        elif seen.stalls > 0:
+            watched.users_wait = True
+            compare_silences(watched, pool)
 
     def expire(self, scene: Scene) -> None:
         """Time passed: deadlines of this endpoint that are over."""
@@ -187,9 +199,7 @@ def _alive(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome) ->
     """A token came, whatever it says."""
     watched = scene.watched
     watched.verdict_by = None
-    if watched.suspect:
-        watched.suspect = False
-        scene.pool.touch(watched)
+    allay(watched, scene.pool)
     if outcome.ttft_s is not None:
         fast = outcome.ttft_s <= watched.limits.healthy_ttft_s
         watched.learn_ttft(result.kind, outcome.ttft_s, fast=fast and outcome.kind is OutcomeKind.TOKEN)
@@ -220,15 +230,24 @@ def _answered(scene: Scene, claim: Claim, result: ProbeResult, outcome: Outcome)
         watched.last_deep_at = scene.at
         signal(scene, Signal.DEEP)
     elif outcome.reason is not Reason.SLOW:
+        watched.outpaced = 0
         if watched.unproven and scene.pool.answering(watched.id) >= MIN_ANSWERS:
             watched.token_held = True  # counts when its peers have agreed
             signal(scene, Signal.HELD)
         else:
             signal(scene, Signal.FAST)
     else:
-        tokens_at, moved_at = watched.evidence.tokens_at, watched.evidence.moved_at
-        loaded = any(moment is not None and moment > claim.since for moment in (tokens_at, moved_at))
+        loaded = _is_load(scene, claim)
         signal(scene, Signal.SLOW_LOADED if loaded else Signal.SLOW, Reason.SLOW, outcome.detail)
+
+
+def _is_load(scene: Scene, claim: Claim) -> bool:
+    """Whether a slow answer is explained by users' load, which its peers bear as well."""
+    watched = scene.watched
+    if not moved_since(watched.evidence, claim.since):
+        return False
+    watched.outpaced = watched.outpaced + 1 if scene.pool.outruns(watched.id) else 0
+    return watched.outpaced < OUTPACED_LIMIT
 
 
 def _settles_doubt(scene: Scene, claim: Claim, result: ProbeResult) -> bool:
@@ -277,9 +296,7 @@ def _compared(scene: Scene, one: Compared) -> None:
 def _timed_out(scene: Scene, claim: Claim, outcome: Outcome) -> None:
     """No token, or not all of them: what is known about progress decides how much that says."""
     watched, policy = scene.watched, scene.watched.policy
-    if not watched.suspect:
-        watched.suspect = True
-        scene.pool.touch(watched)
+    arouse(watched, scene.pool)
     progress = judge(watched.evidence, claim.since, scene.at, policy.frozen_after_s)
     detail = f"{outcome.detail}; {_SAID_SO[progress]}"
     if outcome.kind is OutcomeKind.STALLED and progress is not Progress.SEEN:

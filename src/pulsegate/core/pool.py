@@ -37,19 +37,25 @@ class Pool:
         self._told_down = False
         self._view: PoolView | None = None
         self.down = True
+        self._starting: bool = False
 
     @property
     def view(self) -> PoolView:
         """What the data plane sees; the same object while nothing changed."""
         if self._view is None:
             views = tuple(watched.view for watched in self.members.values())
-            self._view = PoolView(name=self.spec.name, endpoints=views, down=self.down)
+            self._view = PoolView(name=self.spec.name, endpoints=views, down=self.down, starting=self._starting)
         return self._view
 
     def answering(self, endpoint: EndpointId) -> int:
         """How many can be expected to answer this turn's prompt, given that this one does."""
         others = len(self.healthy) + len(self.degraded)
         return others if endpoint in self.healthy or endpoint in self.degraded else others + 1
+
+    def outruns(self, endpoint: EndpointId) -> bool:
+        """Whether most of the others are healthy, and so fast lately, under the load that requests in flight share."""
+        fast = len(self.healthy) - (endpoint in self.healthy)
+        return 2 * fast > len(self.members) - 1
 
     @property
     def is_touched(self) -> bool:
@@ -179,10 +185,12 @@ class Pool:
         return visible
 
     def _tell_down(self, at: float, effects: list[Effect]) -> bool:
-        """Whether ``down`` changed. A pool that is still starting for the first time is down without an alarm."""
+        """Whether ``down`` or ``starting`` changed. A pool that starts for the first time is down without an alarm."""
         down = self._routable == 0
-        changed = down != self.down
+        starts = down and any(watched.starting for watched in self.members.values())
+        changed = down != self.down or starts != self._starting
         self.down = down
+        self._starting = starts
         if changed:
             self._view = None
         starting = not any(watched.served for watched in self.members.values()) and not self._unhealthy

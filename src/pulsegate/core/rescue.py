@@ -43,6 +43,9 @@ CONNECTS_PER_ATTEMPT: Final = 3
 POLL_S: Final = 0.25
 """How soon to look again for a place, or for room in the budget, of which nobody tells."""
 
+START_WAIT_S: Final = 10.0
+"""How long a request waits for the first tokens of a pool that has just been started."""
+
 RECHECK_S: Final = 1.0
 """How soon to look again for somebody who could take over a late attempt."""
 
@@ -88,6 +91,7 @@ class Rescue:
         "_random",
         "_retry_after_s",
         "_running",
+        "_start_by",
         "_tried",
         "_unreached",
         "_wanted",
@@ -126,17 +130,15 @@ class Rescue:
         self._queued = False  # ... and the caller knows
         self._hedged = False
         self._hedge_parked = False
+        self._start_by: float | None = None  # nothing was started, because a pool is starting
         self._ends_at = self.due_at = 0.0
         self.attempts = 0
         self.cause = None
 
     def begin(self, now: float) -> tuple[Action, ...]:
-        """Start the first attempt: ``(Start,)``, or ``(Answer,)`` at once when no pool can serve."""
+        """Start the first attempt: ``(Start,)``, ``(Answer,)`` at once when no pool can serve, or ``()`` to wait."""
         self._ends_at = now + self._policy.total_deadline_s
-        seat = pick(self._plan(), self._lane, self._random, (), self._affinity)
-        if isinstance(seat, Refusal):
-            return self._end(OVERLOADED if seat is Refusal.FULL else NOBODY)
-        return (self._start(seat, now),)
+        return self._begin(now, now + START_WAIT_S)
 
     def answered(self, attempt: int, now: float) -> tuple[Action, ...]:  # noqa: ARG002 - all events tell the time
         """That attempt brought its first real token, a whole answer, or a user error: cancels the others, relays it."""
@@ -170,6 +172,8 @@ class Rescue:
         An attempt is left alone when no other endpoint could take the request or the budget has no room for it. When
         ``total_deadline_s`` is over the request ends with 504.
         """
+        if self._start_by is not None:
+            return self._begin(now, self._start_by)
         if not self._running and self._wanted is None:
             return ()
         if now >= self._ends_at:
@@ -214,6 +218,20 @@ class Rescue:
         return cancels
 
     # how attempts begin
+
+    def _begin(self, now: float, start_by: float) -> tuple[Action, ...]:
+        """The first attempt; where nobody can serve, wait while a pool is starting, else the end."""
+        seat = pick(self._plan(), self._lane, self._random, (), self._affinity)
+        self._start_by = None
+        if not isinstance(seat, Refusal):
+            return (self._start(seat, now),)
+        if seat is Refusal.FULL:
+            return self._end(OVERLOADED)
+        if now >= min(start_by, self._ends_at) or not self._plan().starting:
+            return self._end(NOBODY)
+        self._start_by = start_by
+        self._schedule(now)
+        return ()
 
     def _start(self, seat: Seat, now: float, *, booked: bool = False) -> Start:
         number = self.attempts
@@ -357,7 +375,7 @@ class Rescue:
             if run.booked:
                 self._budget.give()
         self._running = ()
-        self._wanted = None
+        self._wanted = self._start_by = None
         self._parked = self._hedge_parked = False
 
     def _drop(self, runs: Sequence[_Run]) -> tuple[Action, ...]:
@@ -373,7 +391,7 @@ class Rescue:
         due = self._ends_at
         for run in self._running:
             due = min(due, run.due_at)
-        if self._wanted is not None or self._hedge_parked:
+        if self._wanted is not None or self._hedge_parked or self._start_by is not None:
             due = min(due, now + POLL_S)
         self.due_at = due
 

@@ -62,13 +62,15 @@ class Seat:
 class Tier:
     """The seats of one pool that may be picked (weight above zero), by lane; empty when the pool is down.
 
-    ``normal_steps`` and ``low_steps`` are the running sums of their weights, to draw by.
+    ``starting``: a request that nobody can serve may wait for this pool. ``normal_steps`` and ``low_steps`` are the
+    running sums of their weights, to draw by.
     """
 
     pool: PoolName
     normal: tuple[Seat, ...]
     low: tuple[Seat, ...]
     down: bool
+    starting: bool = False
     normal_steps: tuple[int, ...] = field(init=False, repr=False)
     low_steps: tuple[int, ...] = field(init=False, repr=False)
 
@@ -83,6 +85,11 @@ class Plan:
 
     route: str
     tiers: tuple[Tier, ...]
+
+    @property
+    def starting(self) -> bool:
+        """Whether somebody may serve within a moment although nobody can now."""
+        return any(tier.starting for tier in self.tiers)
 
 
 class Refusal(StrEnum):
@@ -139,12 +146,14 @@ def compile_plan(
 
 
 def _tier(name: PoolName, view: PoolView | None, seats: Mapping[EndpointId, Seat]) -> Tier:
-    if view is None or view.down:
+    if view is None:
         return Tier(pool=name, normal=(), low=(), down=True)
+    if view.down:
+        return Tier(pool=name, normal=(), low=(), down=True, starting=view.starting)
     known = (seats.get(endpoint.id) for endpoint in view.endpoints)
     low = tuple(seat for seat in known if seat is not None and seat.weight > 0 and not seat.ejected)
     normal = tuple(seat for seat in low if not seat.low_only)
-    return Tier(pool=name, normal=normal or low, low=low, down=False)
+    return Tier(pool=name, normal=normal or low, low=low, down=False, starting=view.starting)
 
 
 def _steps(seats: Iterable[Seat]) -> tuple[int, ...]:

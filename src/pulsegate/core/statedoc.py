@@ -18,7 +18,7 @@ An endpoint is in one state, for one reason. What a probe or a reading of the en
 |---|---|
 | warming | none; nothing condemns it but a fatal error and the start-up deadline |
 | healthy | all, weight 100 |
-| degraded | weight 30, low priority only and few at a time, while the pool has a healthy endpoint; `busy`: weight 70 |
+| degraded | weight 30, low priority only and few at a time, while the pool has a healthy endpoint; `busy`: as healthy |
 | unhealthy | none: requests that wait there go elsewhere at once |
 | misconfigured | none; a human must act |
 | draining | none; requests in flight may finish, probes go on judging beneath |
@@ -27,6 +27,10 @@ Counters: `streak` fast tokens in a row (full at `rise`, 3), `fails` timeouts an
 `wrong` wrong answers in a row, to different prompts (full at {WRONG_LIMIT}). After a start, and after having been
 unhealthy, a deep probe must have passed before `streak` makes healthy. "(of the signal)" stands for the reason that
 the failure itself gave, such as `refused` or `auth`. "For certain" means that no brake keeps it from being ejected.
+
+A slow token is *under load* while users get tokens there or the engine's counters move. At the third one in a row at
+which most of its peers are healthy, load explains it no more: it counts as a *slow token*. *Token late* is not told
+while users get tokens.
 """
 _COLUMNS = (State.WARMING, State.HEALTHY, State.DEGRADED, State.UNHEALTHY, State.MISCONFIGURED)
 

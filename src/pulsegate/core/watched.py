@@ -36,15 +36,16 @@ class Doubt(Enum):
 
 
 class Claim:
-    """A probe in flight: since when, what was asked, and which answers it can be compared with."""
+    """A probe in flight: since when, what was asked, which answers it can be compared with, and whether it is late."""
 
-    __slots__ = ("due", "prompt", "since", "turn")
+    __slots__ = ("due", "late", "prompt", "since", "turn")
 
     def __init__(self, due: DueProbe, prompt: Prompt, since: float, turn: tuple[int, int]) -> None:
         self.due = due
         self.prompt = prompt
         self.since = since
         self.turn = turn
+        self.late = False
 
 
 class Watched:
@@ -65,7 +66,9 @@ class Watched:
         self.ttft_s: float | None = None
         self.deep_ttft_s: float | None = None
         self.suspect = False
+        self.users_wait = False  # for longer than they should, and no token came since
         self.inflight = 0
+        self.outpaced = 0  # slow probes under load in a row at which most of its peers were fast
         # the way the probes go
         self.claim: Claim | None = None
         self.next_kind = ProbeKind.MICRO
@@ -98,6 +101,12 @@ class Watched:
     def id(self) -> EndpointId:
         """Its id."""
         return self.spec.id
+
+    @property
+    def starting(self) -> bool:
+        """Whether it may serve within a moment for the first time: not asked yet, or on its way to being healthy."""
+        record = self.record
+        return record.state is State.WARMING and not self.served and (self.probes == 0 or record.streak > 0)
 
     def _limits(self) -> Thresholds:
         return self.baseline.thresholds(self.policy) if self.policy.auto_ttft else Thresholds.of(self.policy)

@@ -7,10 +7,6 @@ from pulsegate.core.fleet import EjectionPolicy, EndpointSpec
 from pulsegate.core.health import Reason, State
 from pulsegate.core.record import HealthRecord
 
-BUSY_WEIGHT_PERCENT = 70
-"""Load is not illness: a busy endpoint gets a little less, in every lane and without a cap, so that a loaded pool does
-not push its load around in circles."""
-
 RAMP_STEP_PERCENT = 5
 """Slow start moves in steps, so that the routing table does not change with every tick."""
 
@@ -57,7 +53,9 @@ def share(
     """Weight, lane and cap.
 
     ``sound``: a healthy endpoint of the pool takes traffic, so degraded ones may be spared; a pool that is degraded as
-    a whole serves as a whole. An unhealthy endpoint that is not ejected (the brakes) is spared like a degraded one.
+    a whole serves as a whole. Load is no illness: a busy endpoint gets what a healthy one gets, because requests in
+    flight balance load by themselves, and what is taken from it makes its neighbours busy. An unhealthy endpoint that
+    is not ejected (the brakes) is spared like a degraded one.
     """
     nothing = Share(0, low_only=False, max_inflight=spec.max_inflight)
     state = record.state
@@ -65,10 +63,8 @@ def share(
         return nothing
     if standing.hold_until is not None:
         return nothing
-    if state is State.HEALTHY:
+    if state is State.HEALTHY or (state is State.DEGRADED and record.reason is Reason.BUSY):
         base, spared = 100, False
-    elif state is State.DEGRADED and record.reason is Reason.BUSY:
-        base, spared = BUSY_WEIGHT_PERCENT, False
     else:
         base, spared = policy.degraded_weight_percent, sound
     percent = base * ramp_percent(standing, policy, at)

@@ -90,16 +90,21 @@ class Attempt:
         seat.inflight += 1
         conn = backend.take_idle()
         if conn is None:
+            self._fresh = True
             backend.open_for(self)
         else:
             self._send(conn)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether it waits for a new connection, or on one by which no byte of an answer has come yet."""
+        return self._fresh and not self._over and (self.conn is None or self.conn.silent)
 
     def connected(self, conn: UpstreamConnection) -> None:
         """Taker: a new connection is there."""
         if self._over:
             conn.release()  # never used: fit for the next
             return
-        self._fresh = True
         self._send(conn)
 
     def unreachable(self, kind: FailureKind, detail: str) -> None:

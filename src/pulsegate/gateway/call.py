@@ -1,9 +1,10 @@
 """One request from its body's arrival to its line in the access log: carries out what the rescue machine decides."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol, assert_never
 
-from pulsegate.core.rescue import Action, Answer, Cancel, FailureKind, Park, Rescue, Start
+from pulsegate.core.rescue import POLL_S, Action, Answer, Cancel, FailureKind, Park, Rescue, Start
 from pulsegate.core.rescue import Relay as RelayAction
 from pulsegate.core.routing import Lane, Seat, affinity_seed_of
 from pulsegate.gateway.access import access_line, trouble_tail, usage_tail
@@ -54,6 +55,7 @@ class Call:
         "_delivery",
         "_endpoint",
         "_lane",
+        "_look_at",
         "_own_s",
         "_rescue",
         "_route",
@@ -89,6 +91,7 @@ class Call:
         self._trouble: str | None = None
         self._ttft_s: float | None = None
         self.started_at = began_at
+        self._look_at = inf  # when to see whether an attempt is overtaken
         self.over = False
         head, key = incoming.head, incoming.key
         lane = head.lane or (Lane.NORMAL if key is None else key.lane)
@@ -137,7 +140,7 @@ class Call:
                 case _:
                     assert_never(action)
         if not self.over and self._delivery is None:
-            self.due_at = self._rescue.due_at
+            self.due_at = min(self._rescue.due_at, self._look_at)
 
     def _start(self, number: int, seat: Seat) -> None:
         context = self._context
@@ -153,6 +156,8 @@ class Call:
         self._attempts[number] = attempt
         self._endpoint = attempt.backend.json_id
         attempt.start()
+        if self._routing.stream and attempt.unheard:
+            self._look_at = attempt.started_at + OVERTAKEN_AFTER_S
 
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
         """Errand: head and body for this endpoint."""
@@ -197,6 +202,7 @@ class Call:
         counters = attempt.backend.counters
         counters.ttft.add(now - attempt.started_at)
         counters.sign_at = now
+        counters.answered_from = attempt.started_at
         self._ttft_s = now - self.started_at
         self._do(self._rescue.answered(attempt.number, now))
         self._free_budget()
@@ -261,9 +267,20 @@ class Call:
         delivery = self._delivery
         if delivery is not None:
             self.due_at = delivery.watch(now)
-        else:
-            self._do(self._rescue.deadline(now))
-            self._free_budget()
+            return
+        if now >= self._look_at:
+            self._look_at = now + POLL_S
+            self._do(self._overtaken(now))
+        self._do(self._rescue.deadline(now))
+        self._free_budget()
+
+    def _overtaken(self, now: float) -> tuple[Action, ...]:
+        """Hedge a stream on a new, deaf connection if later ones are served there or none is; else it queues."""
+        for attempt in self._attempts.values():
+            counters, since = attempt.backend.counters, attempt.started_at
+            if attempt.unheard and (counters.answered_from > since or counters.sign_at < now - OVERTAKEN_AFTER_S):
+                return self._rescue.endpoint_suspect(attempt.backend.seat, now)
+        return ()
 
     def budget_freed(self, now: float) -> None:
         """Live: the retry budget may have room."""
@@ -362,6 +379,9 @@ class Call:
             )
         )
 
+
+OVERTAKEN_AFTER_S = 1.0
+"""How long a stream's new connection may be silent before it matters who is served meanwhile."""
 
 NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED})
 """Failures that say nothing bad about an endpoint's engine: our own, its being full, and what the prober told us

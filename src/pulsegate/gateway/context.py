@@ -20,6 +20,7 @@ class Live(Protocol):
     """A request under way, as the sweeper and the snapshots see it."""
 
     due_at: float
+    started_at: float
 
     def due(self, now: float) -> None:
         """``due_at`` has come."""

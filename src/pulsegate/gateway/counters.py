@@ -42,12 +42,14 @@ class EndpointCounters:
     """One endpoint. Lives as long as the endpoint is configured.
 
     ``sign_at`` is when it last gave a sign of life to users: a token, a whole answer, or a 4xx (the web process and
-    the engine answered). ``busy_since`` is when it last went from idle to busy.
+    the engine answered), ``answered_from`` when the attempt that was answered then had begun. ``busy_since`` is when it
+    last went from idle to busy.
     """
 
     __slots__ = (
         "_reported_inflight",
         "_reported_tokens",
+        "answered_from",
         "attempts",
         "busy_since",
         "failures",
@@ -70,6 +72,7 @@ class EndpointCounters:
         self.ttft = Tally(TTFT_BOUNDS_S)
         self.gaps = Tally(GAP_BOUNDS_S)
         self.sign_at = 0.0
+        self.answered_from = 0.0
         self.busy_since = 0.0
         self.hint_at = 0.0
         self.hint_gap_s = 0.0

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 from pulsegate.control.clock import SystemClock
@@ -117,7 +118,7 @@ class Gateway:
         if not ejected and not suspect:
             return
         now = self._context.now()
-        for call in list(self._context.live):
+        for call in sorted(self._context.live, key=attrgetter("started_at")):  # first come, first rescued
             call.endpoints_changed(ejected, suspect, now)
 
     def reconfigure(self, setup: Setup) -> None:

@@ -157,6 +157,25 @@ def test_what_workers_saw_reaches_the_board_and_the_observer() -> None:
     assert shop.noted.figures == [(0, nothing())]
 
 
+def test_requests_in_flight_are_those_of_all_workers_that_live() -> None:
+    def holds(worker: int, inflight: int) -> None:
+        seen = TrafficSeen(at=1.0, endpoint=EndpointId("a"), tokens=1, inflight=inflight)
+        shop_hire.hired[worker][1].say(Traffic([seen]))
+
+    async def acts(shop: Shop) -> None:
+        await shop.force.ready()
+        holds(0, 3)
+        holds(1, 4)
+        holds(0, 2)
+        await asyncio.sleep(5)  # the first one dies meanwhile
+        holds(1, 5)
+
+    shop_hire = FakeHire(2)
+    shop = play(shop_hire, acts, count=2)
+    seen = [(one.tokens, one.inflight) for one in shop.told if isinstance(one, TrafficSeen)]
+    assert seen == [(1, 3), (1, 7), (1, 6), (0, 4), (1, 5), (0, 0)]
+
+
 def test_a_worker_does_not_give_orders() -> None:
     async def acts(shop: Shop) -> None:
         await shop.force.ready()

@@ -172,7 +172,7 @@ def test_saturation_for_five_minutes_is_never_unhealthy() -> None:
     assert {scene.view(name).state for name in "abcd"} == {State.DEGRADED}
     assert {state for name in "abcd" for _, state, _ in scene.states(name)} == {"healthy", "degraded"}
     assert [len(scene.states(name)) for name in "abcd"] == [3, 3, 3, 3], "no swinging"
-    assert all(scene.view(name).weight == 70 and not scene.view(name).low_only for name in "abcd")
+    assert all(scene.view(name).weight == 100 and not scene.view(name).low_only for name in "abcd")
 
 
 def test_confirming_probes_are_not_asked_of_the_busy() -> None:
@@ -191,7 +191,7 @@ def test_users_failures_ask_for_a_probe_now_but_not_in_a_loop() -> None:
     mine = [at for at in scene.starts("a") if at >= 10.5]
     assert mine[0] == 10.5
     assert all(b - a >= 0.3 for a, b in pairwise(mine))
-    assert len(mine) <= 5
+    assert len(mine) <= 8
     assert scene.view("a").state is State.HEALTHY
 
 
@@ -201,7 +201,7 @@ def test_a_failure_during_a_probe_is_asked_about_afterwards() -> None:
     begun = scene.starts("a")[-1] + 3.0
     scene.at(begun + 0.1, lambda: scene.apply(TrafficSeen(at=scene.now, endpoint=A, stalls=1)) and None)
     scene.run(begun + 1.5)
-    assert scene.starts("a")[-2:] == [pytest.approx(begun), pytest.approx(begun + 1.0)]
+    assert scene.starts("a")[-2:] == [pytest.approx(begun), pytest.approx(begun + 0.5)]
 
 
 def test_tokens_that_flow_to_users_stretch_the_interval_and_their_end_snaps_it_back() -> None:
@@ -503,3 +503,59 @@ def test_the_data_plane_learns_under_which_name_tokens_came_and_forgets_it_for_n
     scene.run(scene.now + 60.0)
     assert told() == "qwen2"
     assert scene.board.snapshot.version > before
+
+
+def test_a_pool_is_starting_until_its_first_probes_have_told() -> None:
+    scene = world("ab", until=-1.0)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(True, True)]
+    scene.run(0.3)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(True, True)], "tokens come"
+    scene.run(5.0)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(False, False)]
+
+
+def test_a_pool_that_gives_no_token_is_starting_no_more() -> None:
+    scene = world("ab", until=-1.0)
+    scene.set(Manner(ttft_s=None), "a", "b")
+    scene.run(0.7)
+    assert scene.board.snapshot.pools[0].starting, "the first probes are under way"
+    scene.run(1.5)
+    assert [(pool.down, pool.starting) for pool in scene.board.snapshot.pools] == [(True, False)]
+
+
+@pytest.mark.parametrize("users_first", [True, False])
+def test_a_late_probe_and_waiting_users_together_are_reason_enough_for_suspicion(users_first: bool) -> None:
+    scene = world()
+    scene.set(HANGS, "a")
+    users = TrafficSeen(at=10.0, endpoint=A, stalls=1, inflight=2)
+    if users_first:
+        scene.apply(users)
+    begun = 10.0 if users_first else next_start(scene, "a")
+    scene.run(begun + 0.29)
+    assert not scene.view("a").suspect
+    scene.run(begun + 0.31)
+    if not users_first:
+        assert not scene.view("a").suspect, "a late probe alone is none"
+        scene.apply(replace(users, at=scene.now))
+    assert scene.view("a").suspect
+    scene.apply(TrafficSeen(at=scene.now, endpoint=A, tokens=1))
+    assert not scene.view("a").suspect
+
+
+def test_a_busy_endpoint_is_not_suspected_for_being_late() -> None:
+    scene = world()
+    scene.set(Manner(ttft_s=None, counters=moving()), "a")
+    scene.run(20.0)
+    scene.apply(TrafficSeen(at=scene.now, endpoint=A, tokens=1))
+    begun = next_start(scene, "a")
+    scene.run(begun + 0.31)
+    scene.apply(TrafficSeen(at=scene.now, endpoint=A, stalls=1, inflight=2))
+    assert (scene.view("a").reason, scene.view("a").suspect) == (Reason.BUSY, False)
+
+
+def next_start(scene: World, name: str) -> float:
+    """Run until the next probe of this endpoint begins."""
+    before = len(scene.starts(name))
+    while len(scene.starts(name)) == before:
+        scene.run(scene.now + 0.01)
+    return scene.starts(name)[-1]

@@ -97,7 +97,7 @@ def got(record: HealthRecord, standing: Standing = INNOCENT, *, sound=True, at=0
     [
         (State.HEALTHY, Reason.OK, Share(100, low_only=False, max_inflight=None)),
         (State.DEGRADED, Reason.SLOW, Share(30, low_only=True, max_inflight=4)),
-        (State.DEGRADED, Reason.BUSY, Share(70, low_only=False, max_inflight=None)),
+        (State.DEGRADED, Reason.BUSY, Share(100, low_only=False, max_inflight=None)),
         (State.WARMING, Reason.STARTING, Share(0, low_only=False, max_inflight=None)),
         (State.MISCONFIGURED, Reason.AUTH, Share(0, low_only=False, max_inflight=None)),
         (State.DRAINING, Reason.OPERATOR, Share(0, low_only=False, max_inflight=None)),

@@ -156,3 +156,50 @@ class TestClientGone:
         request = Request(room)
         request.begin()
         assert request.client_gone() == []
+
+
+class TestStart:
+    def test_waits_for_the_first_tokens_of_a_pool(self):
+        room = Room({"main": ["a", "b"]})
+        room.starts("main")
+        request = Request(room)
+        assert request.begin() == []
+        assert request.due_in == 0.25
+        assert request.at(0.25).deadline() == []
+        room.serves("main")
+        assert request.at(0.5).deadline() == ["start 0 a"]
+        assert request.due_in == 10.5
+        assert request.answered(0) == ["relay 0 a"]
+
+    def test_ends_as_soon_as_nobody_can_be_expected(self):
+        room = Room({"main": ["a", "b"]})
+        room.starts("main")
+        request = Request(room)
+        request.begin()
+        room.serves("main", dead=True)
+        assert request.at(0.25).deadline() == ["503 no_endpoint_available"]
+        assert request.answer is not None
+        assert request.answer.retry_after_s
+
+    def test_does_not_wait_for_ever(self):
+        room = Room({"main": ["a"]})
+        room.starts("main")
+        request = Request(room)
+        request.begin()
+        assert request.at(9.9).deadline() == []
+        assert request.at(10).deadline() == ["503 no_endpoint_available"]
+        assert request.deadline() == []
+
+    def test_takes_the_fallback_that_serves_already(self):
+        room = Room({"main": ["a"], "spare": ["x"]})
+        room.starts("main")
+        assert Request(room).begin() == ["start 0 x"]
+
+    def test_is_over_when_the_client_leaves(self):
+        room = Room({"main": ["a"]})
+        room.starts("main")
+        request = Request(room)
+        request.begin()
+        assert request.client_gone() == []
+        room.serves("main")
+        assert request.at(1).deadline() == []

@@ -23,6 +23,7 @@ class Waiting:
     def __init__(self, due_at: float, *, breaks: bool = False) -> None:
         self.due_at = due_at
         self.breaks = breaks
+        self.started_at = 0.0
         self.called: list[float] = []
         self.crashed = False
 
