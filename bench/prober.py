@@ -33,19 +33,22 @@ from pulsegate.app import GC_THRESHOLD, Parts, run_control
 from pulsegate.config import load
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.collector import calm_collector
+from pulsegate.control.desk import Desk
+from pulsegate.core.health import State
 from pulsegate.export.logs import LogFormat, open_log
 
 MAX_P99_MS = 100.0
 MAX_CPU_US = 250.0
 MAX_RSS_MIB = 300.0
-SETTLE_S = 30.0  # start, three good probes, a deep one, faults, ejections
+WARM_UP_LIMIT_S = 60.0  # by then three good probes and a deep one must have made everybody healthy
+SETTLE_S = 12.0  # faults, ejections
+WELL = "well"  # what the measured process says when everybody is healthy
 ROWS = ((500, 3.0, 1), (2000, 3.0, 3), (5000, 5.0, 1))
 SIM_PROCESSES = 2
 YARDSTICK_S = 5.0
 # Without the garbage collector: its pauses make a thousand engines slow at once, and the prober would rightly say so.
 SIM = "import gc, sys; gc.disable(); from pulsegate.cli import run; sys.exit(run(sys.argv[1:]))"
 FAULTY_EVERY = 100  # of a hundred endpoints one hangs, one gets slow, one breaks
-WELL_S = 18.0  # until then everybody is well
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +166,8 @@ def measure(config_file: Path, expected: dict[str, str], interval_s: float, seco
     async def run() -> Row:
         async with run_control(config, parts) as control:
             calm_collector(GC_THRESHOLD)
+            await _warm_up(control.desk)
+            print(WELL, flush=True)
             await asyncio.sleep(SETTLE_S)
             watch.late_s.clear()
             watch.local = 0
@@ -195,6 +200,19 @@ def measure(config_file: Path, expected: dict[str, str], interval_s: float, seco
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(run())
+
+
+async def _warm_up(desk: Desk) -> None:
+    """Come back when every endpoint is healthy: a run that begins half-warmed measures something else."""
+    until = time.perf_counter() + WARM_UP_LIMIT_S
+    while ill := [status for status in desk.statuses() if status.state is not State.HEALTHY]:
+        if time.perf_counter() > until:
+            first = ill[0]
+            sys.exit(
+                f"{len(ill)} endpoints are not healthy after {WARM_UP_LIMIT_S:g} s, so nothing was measured; the first "
+                f"is {first.id}: {first.state} ({first.reason}) {first.detail}"
+            )
+        await asyncio.sleep(1.0)
 
 
 def _profiler(path: str | None):
@@ -244,11 +262,13 @@ def run_row(endpoints: int, interval_s: float, seconds: float, profile: str | No
                 log.open("w") as file,
                 subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True) as child,
             ):
-                time.sleep(WELL_S)
-                fleet.go_wrong()
+                if child.stdout is not None and child.stdout.readline().strip() == WELL:
+                    fleet.go_wrong()
                 out, _ = child.communicate()
             complaints = [line for line in log.read_text().splitlines() if not line.startswith("{")]
             sys.stderr.writelines(f"{line}\n" for line in complaints)
+            if child.returncode != 0:
+                sys.exit(f"{endpoints} endpoints: the measured process gave up")
             return replace(Row(**json.loads(out)), h11_us=h11_us)
     finally:
         fleet.stop()
