@@ -93,7 +93,8 @@ def classify(result: ProbeResult, policy: ProbePolicy, limits: Thresholds, deadl
 
     ``deadline_s`` is by when the first token had to come, ``limits.timeout_s`` unless the probe was given another.
     A probe during which our own loop stood still for more than ``policy.lag_share`` of the deadline proves nothing,
-    whatever it shows, except an engine that says that it is broken.
+    whatever it shows, except an engine that says that it is broken. Neither does a slow token that a shorter stall may
+    have kept waiting, unread, while it was fast.
     """
     deadline_s = limits.timeout_s if deadline_s is None else deadline_s
     fault = result.fault
@@ -143,9 +144,13 @@ def _ended(result: ProbeResult, limits: Thresholds, deadline_s: float) -> Outcom
         return Outcome(OutcomeKind.TIMEOUT, Reason.TIMEOUT, f"the token came after {ttft_s * 1000:.0f} ms")
     if result.ending is Ending.CUT and result.finish_reason is None and result.tokens is None:
         return Outcome(OutcomeKind.TRUNCATED, Reason.TRUNCATED, "ended without finish reason, usage and [DONE]", ttft_s)
-    slow = result.kind is ProbeKind.MICRO and ttft_s is not None and ttft_s > limits.healthy_ttft_s
-    detail = f"first token after {ttft_s * 1000:.0f} ms" if slow and ttft_s is not None else ""
-    return Outcome(OutcomeKind.TOKEN, Reason.SLOW if slow else Reason.OK, detail, ttft_s)
+    if result.kind is not ProbeKind.MICRO or ttft_s is None or ttft_s <= limits.healthy_ttft_s:
+        return Outcome(OutcomeKind.TOKEN, Reason.OK, "", ttft_s)
+    detail = f"first token after {ttft_s * 1000:.0f} ms"
+    if ttft_s - result.lag_s <= limits.healthy_ttft_s:  # it may have been here in time, unread
+        stalled = f"our own loop stood still for {result.lag_s * 1000:.0f} ms"
+        return Outcome(OutcomeKind.LOCAL, Reason.LOCAL, f"{detail}, but {stalled}")
+    return Outcome(OutcomeKind.TOKEN, Reason.SLOW, detail, ttft_s)
 
 
 def _ttft_s(result: ProbeResult) -> float | None:

@@ -158,6 +158,16 @@ def test_a_little_lag_is_tolerated_and_a_longer_deadline_tolerates_more() -> Non
     assert of(TOKEN._replace(kind=ProbeKind.DEEP, lag_s=0.9), 5.0).kind is OutcomeKind.TOKEN
 
 
+@pytest.mark.parametrize(
+    ("ttft_s", "lag_s", "kind"),
+    [(0.26, 0.1, OutcomeKind.LOCAL), (0.32, 0.1, OutcomeKind.TOKEN), (0.26, 0.0, OutcomeKind.TOKEN)],
+)
+def test_a_slow_token_that_our_own_stall_may_have_kept_waiting_proves_nothing(
+    ttft_s: float, lag_s: float, kind: OutcomeKind
+) -> None:
+    assert of(replace(at(ttft_s), lag_s=lag_s)).kind is kind
+
+
 def test_an_engine_that_says_that_it_is_broken_is_believed_all_the_same() -> None:
     fault = Fault(kind=FaultClass.CUDA, detail="CUDA error: device-side assert")
     assert of(NOTHING._replace(fault=fault, ending=Ending.FAILED, lag_s=2.0)).kind is OutcomeKind.FATAL
