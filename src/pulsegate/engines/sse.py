@@ -57,13 +57,16 @@ class LineSplitter:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = data.split(b"\n")
         rest = lines.pop()
-        if lines and self._rest:
+        held = len(self._rest)
+        if lines and held:
             lines[0] = bytes(self._rest + lines[0])
             self._rest.clear()
-        self._rest += rest
-        longest = max(len(self._rest), max(map(len, lines), default=0))
-        if longest > self._max_line_bytes:
-            raise SseError(f"a line is longer than {self._max_line_bytes} bytes")
+        if rest:
+            self._rest += rest
+        if len(data) + held > self._max_line_bytes:  # only then can a line be too long
+            longest = max(len(self._rest), max(map(len, lines), default=0))
+            if longest > self._max_line_bytes:
+                raise SseError(f"a line is longer than {self._max_line_bytes} bytes")
         return lines
 
     def finish(self) -> bytes:
