@@ -48,6 +48,7 @@ class Reason(StrEnum):
     STARTUP_DEADLINE = "startup_deadline"
     AUTH = "auth"
     BILLING = "billing"
+    RATE_LIMITED = "rate_limited"  # of a provider's key
     NOT_FOUND = "not_found"
     REJECTED = "rejected"
     OPERATOR = "operator"  # draining

@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from pulsegate.core.probe import Fault, FaultClass
+from pulsegate.core.provider_fault import BILLING_CODES, BILLING_WORDS, TOO_LARGE_WORDS
 from pulsegate.engines.error_body import ErrorBody, read_error_body, read_error_value
 from pulsegate.engines.redaction import presentable
 
@@ -71,13 +72,6 @@ _STARTING: Final = _words(
     r"\b(?:is )?not (?:yet )?ready\b|has no available versions",
 )
 
-_BILLING: Final = _words(
-    r"insufficient[ _](?:account )?(?:balance|quota|credit|funds)|\bno (?:balance|credit)",
-    r"exceeded[ _](?:your )?current[ _]quota|quota exceeded for billing|billing[ _](?:hard[ _])?limit|\barrearage\b",
-    r"out of credits|payment required|freetieronly|余额不足|欠费|无可用资源包",
-)
-_BILLING_CODES: Final = frozenset({"1113", "insufficient_quota", "arrearage", "exceeded_current_quota_error"})
-
 _OVERLOAD: Final = _words(
     r"overloaded|currently busy|server busy|server is busy|\btoo many (?:requests|concurrent)|rate limit",
     r"queue is full|queue full|maximum pending requests|no (?:free|available) slots?\b|at capacity|over capacity",
@@ -91,7 +85,6 @@ _OUTPUT_LIMIT: Final = _words(
 _OUTPUT_LIMIT_CODES: Final = frozenset({"integer_below_min_value"})
 
 _NOT_FOUND_CODES: Final = frozenset({"model_not_found", "notfounderror", "not_found_error"})
-_TOO_LARGE: Final = _words(r"request too large|prompt is too long|maximum context length|context size")
 
 # How a message begins when it is the server that failed, even under a 4xx: TGI's 422 inside a stream, Triton's 400.
 _SERVER_SPOKE: Final = re.compile(
@@ -187,7 +180,7 @@ def _kind(status: int | None, told: ErrorBody) -> FaultClass:
     text = told.message if told.message.strip() else " ".join(told.codes)
     if server and (kind := _by_server_words(text, told.codes, status)):
         return kind
-    if _BILLING_CODES.intersection(told.codes) or (status != _FIRST_ERROR and _BILLING.search(text)):
+    if BILLING_CODES.intersection(told.codes) or (status != _FIRST_ERROR and BILLING_WORDS.search(text)):
         return FaultClass.BILLING
     if status is None or (server and status < _FIRST_SERVER_ERROR and status not in _BY_STATUS):
         return FaultClass.SERVER
@@ -197,7 +190,7 @@ def _kind(status: int | None, told: ErrorBody) -> FaultClass:
 def _by_server_words(text: str, codes: tuple[str, ...], status: int | None) -> FaultClass | None:
     """What a server that blames itself says is wrong."""
     if status == _TOO_MANY:  # full or out of money, which is told apart later
-        return FaultClass.BAD_REQUEST if _TOO_LARGE.search(text) else None
+        return FaultClass.BAD_REQUEST if TOO_LARGE_WORDS.search(text) else None
     for kind, pattern in _SERVER_WORDS:
         if pattern.search(text) and not (kind is FaultClass.STARTING and status in _NEVER_STARTING):
             return kind
