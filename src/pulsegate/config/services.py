@@ -1,7 +1,6 @@
 """The sections ``gateway``, ``admin``, ``providers`` and ``costs``."""
 
 from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -21,6 +20,7 @@ from pulsegate.config.section import (
     in_directory_of_file,
 )
 from pulsegate.config.units import Bytes, Seconds, Switch, Whole, one_of, rejected
+from pulsegate.core.window import Window
 
 
 class ListenTls(Section):
@@ -69,14 +69,6 @@ class ProviderSection(Section):
     models: Annotated[dict[ModelName, str], AfterValidator(_some_models)] = Field(default_factory=dict[str, str])
     headers: Headers = ()
     tls: ServerTls | None = None
-
-
-class Window(StrEnum):
-    """When the cost limit begins anew."""
-
-    DAY = "day"
-    MONTH = "month"
-    TOTAL = "total"
 
 
 def _money(value: object) -> object:
