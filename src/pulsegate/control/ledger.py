@@ -1,12 +1,13 @@
 """The ledger as the control plane and the data plane see it: what a line holds, and who takes it."""
 
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from pulsegate.core.booking import UsageKind
-from pulsegate.core.spending import EntryKind
+from pulsegate.core.spending import EntryKind, Group, Sums
 
 
 class Entry(msgspec.Struct, kw_only=True, gc=False):
@@ -50,6 +51,47 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
     usage: UsageKind
     ttft_ms: float | None
     duration_ms: float
+
+
+class Line(Protocol):
+    """What the cost gate needs of a line that was read."""
+
+    ts: float
+    op: str
+    attempt: int
+    kind: str
+    client: str | None
+    provider: str | None
+    cost: Decimal | None
+    currency: str | None
+
+
+LineT = TypeVar("LineT", bound=Line)
+
+
+class Tail(Protocol[LineT]):
+    """Reads a ledger as it grows, whoever writes it. Does I/O: to be called in a thread, one call at a time."""
+
+    @property
+    def groups(self) -> Mapping[Group, Sums]:
+        """The sums of everything that was taken."""
+        ...
+
+    def start(self) -> None:
+        """Find out what is there already. Raises OSError."""
+        ...
+
+    def news(self) -> list[LineT]:
+        """The lines that came since the last call. Raises OSError."""
+        ...
+
+    def take(self, rows: list[LineT], /) -> None:
+        """Add lines to the sums."""
+        ...
+
+    def save(self) -> None:
+        """Make the next start quick."""
+        ...
 
 
 class Ledger(Protocol):

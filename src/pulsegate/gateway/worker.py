@@ -21,12 +21,18 @@ from pulsegate.control.clock import SystemClock, iso8601
 from pulsegate.control.collector import calm_collector
 from pulsegate.control.line import Line
 from pulsegate.control.link import (
+    Admission,
+    Allowance,
     DrainNow,
     Figures,
+    Forgone,
+    LedgerState,
     LinkError,
+    MayPay,
     Message,
     NewSetup,
     NewSnapshot,
+    Paid,
     Ready,
     Refused,
     Traffic,
@@ -125,9 +131,11 @@ class Worker:
                 self._snapshot = message.snapshot
                 if self._gateway is not None:
                     self._gateway.follow(message.snapshot)
+            case Admission() | Allowance():
+                pass
             case DrainNow():
                 self._drain(message.timeout_s)
-            case Ready() | Refused() | Traffic() | Figures():
+            case Ready() | Refused() | Traffic() | Figures() | MayPay() | Paid() | Forgone() | LedgerState():
                 raise LinkError(f"the control process sent {type(message).__name__}")
             case _:
                 assert_never(message)

@@ -39,10 +39,10 @@ def mend_end(fd: int, ledger: Path, wall_s: float) -> int:
     Raises:
         OSError: it cannot be read or written.
     """
-    if _is_ended(fd):
+    if is_ended(fd):
         return 0
     with sole(ledger) as is_ours:
-        if not is_ours or _is_ended(fd):
+        if not is_ours or is_ended(fd):
             return 0
         os.write(fd, b"\n")
         size = os.fstat(fd).st_size
@@ -55,7 +55,8 @@ def mend_end(fd: int, ledger: Path, wall_s: float) -> int:
         return len(fragment)
 
 
-def _is_ended(fd: int) -> bool:
+def is_ended(fd: int) -> bool:
+    """Whether the next line begins where the file ends."""
     size = os.fstat(fd).st_size
     return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
 

@@ -62,7 +62,13 @@ class Tail:
     zone: tzinfo
     total: Total = field(default_factory=Total)
     _positions: dict[int, int] = field(default_factory=dict[int, int])
+    _gone: dict[int, int] = field(default_factory=dict[int, int])
     _is_changed: bool = False
+
+    @property
+    def groups(self) -> dict[Group, Sums]:
+        """The sums of everything that was taken."""
+        return self.total.groups
 
     def start(self) -> None:
         """Take over the checkpoint, or read everything if there is none that fits.
@@ -86,15 +92,18 @@ class Tail:
         for path in segments(self.ledger):
             with suppress(FileNotFoundError):  # it was rotated away since we looked: its new name comes next time
                 status = path.stat()
-                at = self._positions.get(status.st_ino, 0)
+                at = self._positions.get(status.st_ino, self._gone.get(status.st_ino, 0))
+                if status.st_size < at:
+                    at = 0  # another file with the number of one that was deleted
                 for chunk in chunks(path, at, to_end=False) if status.st_size > at else ():
                     found, broken = decoded(chunk.data, ROWS)
                     rows += found
                     self.total.torn += len(broken)
                     at = chunk.end
                 present[status.st_ino] = max(at, present.get(status.st_ino, 0))
-        missing = self._positions.keys() - present.keys()
-        self._positions = present | {inode: self._positions[inode] for inode in missing if self._is_rotating()}
+        # A file that is renamed while we look may be overlooked once, and is not new the next time.
+        self._gone = {inode: at for inode, at in self._positions.items() if inode not in present}
+        self._positions = present
         return rows
 
     def take(self, rows: list[Row]) -> None:
@@ -122,9 +131,6 @@ class Tail:
             new.write_bytes(msgspec.json.encode(document))
             new.replace(path)
             self._is_changed = False
-
-    def _is_rotating(self) -> bool:
-        return not self.ledger.exists()
 
     def _resume(self) -> bool:
         try:

@@ -18,7 +18,7 @@ import msgspec
 from pulsegate.control.ledger import Entry
 from pulsegate.control.ports import Clock
 from pulsegate.ledger.lines import ROWS, encoded
-from pulsegate.ledger.mending import mend_end
+from pulsegate.ledger.mending import is_ended, mend_end
 from pulsegate.ledger.segments import MODE, rotated_name, sole
 from pulsegate.ledger.syncing import Fsync, Syncer
 
@@ -198,6 +198,8 @@ class LedgerWriter:
         try:
             with sole(path) as is_ours:
                 if is_ours and self._is_current():
+                    if not is_ended(self._fd):
+                        os.write(self._fd, b"\n")
                     path.rename(rotated_name(path, self._clock.wall()))
         except OSError as exc:
             self._problem = f"{path} cannot be rotated: {exc.strerror}"
