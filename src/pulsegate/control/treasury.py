@@ -6,7 +6,7 @@ about to spend. What is in the ledger is read from the files themselves, in a th
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from threading import Lock
@@ -43,6 +43,9 @@ class Treasury(Generic[LineT]):
         ledger: where our own lines go (those of probes); written in the same thread as the tail is read in.
         policy: the limits.
         refuses: whether paid calls are refused while the ledger cannot be read or written.
+
+    Attributes:
+        lend: is told what workers may spend on their own, should we be gone.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Treasury(Generic[LineT]):
         self._worker_problems: dict[int, str] = {}
         self._told: dict[Purse, Gate] = {}
         self._told_problem: str | None = None
+        self.lend: Callable[[Decimal | None], object] | None = None
 
     async def start(self) -> None:
         """Learn what was spent. A ledger that cannot be read is trouble, and tried again by ``run``."""
@@ -202,6 +206,8 @@ class Treasury(Generic[LineT]):
             if self._told.get(standing.purse, Gate.OPEN) is not standing.gate:
                 self._told[standing.purse] = standing.gate
                 self._observer.gate_moved(standing)
+        if self.lend is not None:
+            self.lend(self.allowance())
         problem = self.trouble
         if problem != self._told_problem:
             self._told_problem = problem

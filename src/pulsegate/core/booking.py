@@ -4,9 +4,8 @@ A number that cannot be true (negative, absurdly large, zeros where tokens were 
 not booked on the word of a broken counter, and not lost to it either.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from pulsegate.core.money import Tokens
 
@@ -34,8 +33,7 @@ class UsageKind(StrEnum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(NamedTuple):
     """Usage as the upstream reported it, unchecked; None where it said nothing."""
 
     prompt: int | None
@@ -43,8 +41,7 @@ class Told:
     cached: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(NamedTuple):
     """What we know of an attempt ourselves.
 
     Attributes:
@@ -62,12 +59,11 @@ class Seen:
     refused: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Booked:
-    """The tokens of one attempt and where they come from; no tokens: nothing is known."""
+class Booked(NamedTuple):
+    """The tokens of one attempt, and where they come from."""
 
     usage: UsageKind
-    tokens: Tokens | None
+    tokens: Tokens
 
 
 NOTHING_USED: Final = Booked(usage=UsageKind.MISSING, tokens=Tokens(prompt=0))
@@ -81,11 +77,11 @@ def book(told: Told | None, seen: Seen) -> Booked:
         return Booked(usage=UsageKind.REPORTED, tokens=believed)
     if seen.refused:
         return NOTHING_USED
-    completion = max(seen.events, seen.answer_bytes // BYTES_PER_TOKEN)
+    completion = min(max(seen.events, seen.answer_bytes // BYTES_PER_TOKEN), MAX_TOKENS)
     if believed is not None:  # told on the way, in each event: the last one that we saw may not be the last one
         tokens = Tokens(prompt=believed.prompt, cached=believed.cached, completion=max(believed.completion, completion))
         return Booked(usage=UsageKind.ESTIMATED, tokens=tokens)
-    prompt = -(-seen.body_bytes // BYTES_PER_TOKEN)
+    prompt = min(-(-seen.body_bytes // BYTES_PER_TOKEN), MAX_TOKENS)
     return Booked(usage=UsageKind.ESTIMATED, tokens=Tokens(prompt=prompt, completion=completion))
 
 

@@ -6,6 +6,7 @@ An unknown price is no price at all (None), never zero: whoever adds up counts i
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 MILLION = Decimal(1_000_000)
 _MS_PER_HOUR = Decimal(3_600_000)
@@ -18,8 +19,7 @@ class Currency(StrEnum):
     USD = "USD"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
+class Tokens(NamedTuple):
     """What one attempt used. ``cached`` of the ``prompt`` tokens came from the provider's cache."""
 
     prompt: int

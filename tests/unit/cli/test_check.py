@@ -58,7 +58,6 @@ def test_what_is_allowed_and_worth_knowing_is_noted(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["notes"] == [
         "gateway.listen: 0.0.0.0:8080 can be reached from other machines, and asks for no key",
         "admin.listen: [::]:8081 can be reached from other machines, and asks for no key",
-        "providers, costs: checked, but this version does not use them yet",
         "https://a:443: its certificate is not verified",
         "http://b:80: the API key travels unencrypted",
     ]
