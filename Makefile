@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.ready
 
-.PHONY: help run demo setup test lint unit test-llamacpp test-catalogue test-vllm bench bench-prober trial-freeze trial-busy trial-soak clean
+.PHONY: help run demo setup test lint unit test-llamacpp test-catalogue test-vllm bench bench-prober trial-freeze trial-busy trial-soak trial-ledger bench-ledger clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -56,6 +56,12 @@ trial-busy: $(SETUP)     ## engines at and over their capacity: health must not 
 
 trial-soak: $(SETUP)     ## ten minutes of mixed load and random faults on 20 engines: failures, leaks, memory
 	$(BIN)/python -m bench.trial_soak $(ARGS)
+
+trial-ledger: $(SETUP)   ## kill -9 of workers and control processes under load: each answer is booked once (15 minutes)
+	$(BIN)/python -m bench.trial_ledger $(ARGS)
+
+bench-ledger: $(SETUP)   ## appends a second, a million lines summed up, and how soon the cost gate knows
+	$(BIN)/python -m bench.ledger $(ARGS)
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) build dist

@@ -9,13 +9,16 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from random import Random
+from zoneinfo import ZoneInfo
 
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
 from pulsegate import __version__
 from pulsegate.assembly import encoded_setup
+from pulsegate.billing import cost_policy, ledger_setup, open_ledger, probe_books, refuses
 from pulsegate.config import Config, ConfigError
 from pulsegate.config.address import Listen
 from pulsegate.control.audience import Audience
@@ -28,6 +31,7 @@ from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
 from pulsegate.control.selfcheck import LoopLag
 from pulsegate.control.succession import INHERIT_S, Succession
+from pulsegate.control.treasury import Treasury
 from pulsegate.control.workforce import END_GRACE_S, Hiring, Workforce
 from pulsegate.core.board import Board
 from pulsegate.core.events import Event
@@ -35,10 +39,14 @@ from pulsegate.core.fleet import Fleet
 from pulsegate.engines.factory import open_engine
 from pulsegate.export.logs import LogFormat, LogObserver, open_log
 from pulsegate.export.metrics import Metrics
+from pulsegate.export.money import MoneyNews
 from pulsegate.export.scrape import page
 from pulsegate.export.traffic import TrafficSeries
 from pulsegate.export.workers import WorkerNews
+from pulsegate.ledger.lines import Row as TailRow
+from pulsegate.ledger.tailing import Tail
 from pulsegate.status.app import admin_app
+from pulsegate.status.costs import costs_of
 from pulsegate.status.server import AddressInUseError, ListenError, base_url, listen, serving
 from pulsegate.status.stream import EventHub
 
@@ -76,6 +84,7 @@ class Control:
     metrics: Metrics
     tell: Callable[[Event], None]
     change: Callable[[Fleet], None]
+    treasury: Treasury[TailRow] | None = None
 
 
 @contextlib.asynccontextmanager
@@ -89,11 +98,13 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     sock = listen(config.admin.listen.host, config.admin.listen.port, "admin.listen")
     board, metrics, hub, snapshots = Board(parts.rng), Metrics(__version__), EventHub(clock), LatestSnapshot()
     logs, lag = LogObserver(parts.log, clock), LoopLag(clock, loop)
+    treasury = _treasury(config, parts, metrics)
+    books = None if treasury is None else probe_books(config, treasury.book, clock.wall)
     audience = Audience(
         publisher=snapshots,
         crashes=logs,
         observers=(logs, metrics, hub),
-        probe_observers=(metrics, *parts.probe_observers),
+        probe_observers=(metrics, *(() if books is None else (books,)), *parts.probe_observers),
     )
     prober = Prober(board=board, open_engine=parts.open_engine, audience=audience, clock=clock, timers=loop, lag=lag)
     desk = Desk(board, prober, clock)
@@ -104,9 +115,12 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
         return await page(metrics, desk.statuses())
 
     async with asyncio.TaskGroup() as group:
+        if treasury is not None:
+            await treasury.start()
+        banking = None if treasury is None else group.create_task(treasury.run())
         probing = group.create_task(prober.run(config.fleet()))
         await asyncio.sleep(0)  # one turn, in which the board learns of the fleet
-        async with serving(admin_app(desk, hub, scrape), sock):
+        async with serving(admin_app(desk, hub, scrape, costs_of(treasury)), sock):
             try:
                 yield Control(
                     url=base_url(sock),
@@ -116,10 +130,23 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
                     metrics=metrics,
                     tell=prober.tell,
                     change=prober.change,
+                    treasury=treasury,
                 )
             finally:
                 hub.close()
         probing.cancel()
+        if banking is not None:
+            banking.cancel()
+
+
+def _treasury(config: Config, parts: Parts, metrics: Metrics) -> Treasury[TailRow] | None:
+    setup = ledger_setup(config.costs)
+    if setup is None:
+        return None
+    tail = Tail(Path(setup.path), ZoneInfo(setup.time_zone))
+    news = MoneyNews(parts.log, metrics.registry)
+    policy, refusing = cost_policy(config.costs), refuses(config.costs)
+    return Treasury(tail, open_ledger(setup), policy, refuses=refusing, observer=news, clock=parts.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,15 +180,17 @@ async def run_gateway(
     if inherited:
         await _acquainted(control.snapshots)
     hiring = Hiring(
-        hire=partial(hire_process, (sys.executable, "-m", "pulsegate.gateway"), listener),
+        hire=partial(hire_process, (sys.executable, "-m", "pulsegate.worker"), listener),
         count=config.gateway.workers,
         drain_timeout_s=config.gateway.drain_timeout_s,
     )
     news = WorkerNews(parts.log, TrafficSeries(control.metrics.registry))
-    workforce = Workforce(hiring, setup, tell=control.tell, observer=news, clock=parts.clock)
+    workforce = Workforce(hiring, setup, tell=control.tell, observer=news, clock=parts.clock, cashier=control.treasury)
     async with asyncio.TaskGroup() as group:
         working = group.create_task(workforce.run())
         following = group.create_task(_follow(control.snapshots, workforce))
+        if control.treasury is not None:
+            control.treasury.lend = workforce.allow
         hurrying = group.create_task((hurry or asyncio.Event()).wait())
         try:
             await workforce.ready()
@@ -299,6 +328,8 @@ async def _reload_on(
         try:
             new, setup = await asyncio.to_thread(read)  # in a thread: parsing a big file would hold up the probes
             control.change(new.fleet())
+            if control.treasury is not None:
+                control.treasury.change(cost_policy(new.costs), refuses=refuses(new.costs))
             gateway.workforce.reconfigure(setup)
         except (ConfigError, ValueError) as exc:
             log.error("reload refused, the old configuration stays", problems=str(exc).splitlines())  # noqa: TRY400
@@ -307,6 +338,7 @@ async def _reload_on(
         for setting, old, wanted in (
             ("admin.listen", config.admin.listen, new.admin.listen),
             ("gateway.listen", config.gateway.listen, new.gateway.listen),
+            ("costs.ledger", config.costs.ledger, new.costs.ledger),
             ("gateway.workers", config.gateway.workers, new.gateway.workers),
         ):
             if old != wanted:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from pulsegate.billing import ledger_setup, price_of
 from pulsegate.config import Config
 from pulsegate.config.models import ModelSection
 from pulsegate.core.fleet import EndpointSpec, PoolSpec
@@ -50,6 +51,7 @@ def setup_of(config: Config, *, access_log: str | None, created: int) -> Setup:
         response_headers=gateway.expose_headers,
         affinity_header=gateway.affinity_header,
         access_log=access_log,
+        ledger=ledger_setup(config.costs),
         drain_timeout_s=gateway.drain_timeout_s,
     )
 
@@ -60,6 +62,7 @@ def _pool(pool: PoolSpec, model: ModelSection, config: Config) -> PoolSetup:
         endpoints=tuple(_endpoint(spec) for spec in pool.endpoints),
         ttft_deadline_s=model.ttft_deadline_s or config.gateway.ttft_deadline_s,
         itl_deadline_s=config.gateway.itl_deadline_s,
+        price=price_of(model, None, config.costs, 0.0),
     )
 
 

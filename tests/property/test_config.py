@@ -28,7 +28,7 @@ providers:
     api_keys:
       - {SECRET}
       - '{SECRET}'
-costs: {{limit_cny: 20, window: day}}
+costs: {{ledger: l.jsonl, limit_cny: 20, window: day}}
 """
 
 

@@ -104,7 +104,7 @@ class DataPlane(RuleBasedStateMachine):
     def failure(self, index, kind, retry_after_s):
         client, attempt = self.waiting()[index % len(self.waiting())]
         client.under_way.pop(attempt).inflight -= 1
-        client.unconnected += kind is FailureKind.CONNECT
+        client.unconnected += kind in (FailureKind.CONNECT, FailureKind.COST)
         others = bool(client.under_way)
         actions = client.rescue.failed(attempt, kind, self.now, retry_after_s)
         assert not (others and actions), "another attempt is under way"

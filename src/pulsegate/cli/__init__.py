@@ -47,6 +47,7 @@ _COMMANDS = (
     _Command("probe", "pulsegate.cli.probe", "probe", "Take a token from one server and say what it amounts to."),
     _Command("check", "pulsegate.cli.check", "check", "Read a configuration file and name everything wrong with it."),
     _Command("status", "pulsegate.cli.status", "status", "Show the endpoints of a running Pulsegate."),
+    _Command("ledger", "pulsegate.cli.ledger", "ledger", "Add up what was spent; verify and repair the books."),
     _Command("demo", "pulsegate.cli.demo", "demo", "Freeze one of two engines and watch the verdict change."),
     _Command("sim", "pulsegate.cli.sim", "sim", "Run a simulated engine whose faults can be switched on."),
 )
@@ -87,12 +88,16 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_options)
     for command in _COMMANDS:
         implementation = _load(command) if command.name in arguments else _not_loaded
-        app.command(command.name, help=command.help)(implementation)
+        if isinstance(implementation, typer.Typer):
+            app.add_typer(implementation, name=command.name, help=command.help)
+        else:
+            app.command(command.name, help=command.help)(implementation)
     return app
 
 
-def _load(command: _Command) -> Callable[..., object]:
-    function: Callable[..., object] = getattr(import_module(command.module), command.function)
+def _load(command: _Command) -> Callable[..., object] | typer.Typer:
+    """A command, or a group of commands."""
+    function: Callable[..., object] | typer.Typer = getattr(import_module(command.module), command.function)
     return function
 
 

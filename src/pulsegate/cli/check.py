@@ -85,8 +85,8 @@ def _notes(config: Config) -> Iterator[str]:
             yield f"{name}.listen: {section.listen} can be reached from other machines, {who}"
     if not config.models:
         yield "models: nothing is configured, so there is nothing to watch and nowhere to route to"
-    if config.providers or config.costs.model_fields_set:
-        yield "providers, costs: checked, but this version does not use them yet"
+    if config.providers:
+        yield "providers: checked, but this version does not use them yet"
     for model in config.models:
         for endpoint in model.endpoints:
             if endpoint.tls is not None and not endpoint.tls.verify:

@@ -16,6 +16,12 @@ def problems(document: Document) -> Iterator[Problem]:
         yield from _model(document, path, model)
     for path, endpoint in raw.endpoints(models):
         yield from _server(document, path, endpoint, str(endpoint.get("url", "")))
+    costs = raw.mapping(document.data, "costs")
+    yield from _costs(document, costs)
+    for path, model in models:
+        if "price" in model:
+            price = raw.mapping(model, "price")
+            yield from _price(document, (*path, "price"), price, has_rate="cny_per_usd" in costs)
     for path, provider in providers:
         yield from _server(document, path, provider, str(provider.get("base_url", "")))
         if {"api_key", "api_keys"} <= provider.keys():
@@ -41,6 +47,27 @@ def _model(document: Document, path: KeyPath, model: Raw) -> Iterator[Problem]:
     if "expect" in model and "expect" in raw.mapping(model, "probe"):
         message = "stands beside `probe.expect` of the same model"
         yield document.problem((*path, "expect"), message, "keep one of them", at_key=True)
+
+
+def _price(document: Document, path: KeyPath, price: Raw, *, has_rate: bool) -> Iterator[Problem]:
+    tokens = sorted({"input", "cached", "output"} & price.keys())
+    if "gpu_hour" in price and tokens:
+        message = f"stands beside `{tokens[0]}`: a machine is paid by the hour or by the token"
+        yield document.problem((*path, "gpu_hour"), message, "keep one of them", at_key=True)
+    elif "gpu_hour" not in price and not {"input", "output"} <= price.keys():
+        yield document.problem(path, "needs `input` and `output`, or `gpu_hour`", "free tokens cost 0", at_key=True)
+    if price.get("currency") == "USD" and not has_rate:
+        message, fix = "is no price without an exchange rate", "set costs.cny_per_usd"
+        yield document.problem((*path, "currency"), message, fix)
+
+
+def _costs(document: Document, costs: Raw) -> Iterator[Problem]:
+    if "ledger" in costs:
+        return
+    for key in ("limit_cny", "provider_limits", "key_limits"):
+        if key in costs:
+            fix = "add `ledger: ledger.jsonl`"
+            yield document.problem(("costs", key), "needs `ledger` beside it: the gate counts there", fix, at_key=True)
 
 
 def _server(document: Document, path: KeyPath, server: Raw, url: str) -> Iterator[Problem]:

@@ -80,7 +80,7 @@ def _example(path: KeyPath) -> str | None:
 def _limit(value: object, path: KeyPath) -> str:
     """Shares are written as percentages; everything else with a limit is a count."""
     is_share = isinstance(value, float) or str(path[-1]) in {"jitter", "max_lag"}
-    in_percent = str(path[-1]) in {"max_ejection", "slow_start_from", "degraded_weight"}
+    in_percent = str(path[-1]) in {"max_ejection", "slow_start_from", "degraded_weight", "warn_at"}
     if is_share:
         return f"{float(str(value)):.0%}"
     return f"{value}%" if in_percent else str(value)

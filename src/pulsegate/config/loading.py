@@ -7,11 +7,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pulsegate.config import combinations, document, explain, rules, thresholds
+from pulsegate.config.costs import CostsSection
 from pulsegate.config.errors import ConfigErrors, Problem
 from pulsegate.config.models import ModelSection
 from pulsegate.config.policies import EJECTION, PROBE
 from pulsegate.config.schema import FileSection
-from pulsegate.config.services import AdminSection, CostsSection, GatewaySection, ProviderSection
+from pulsegate.config.services import AdminSection, GatewaySection, ProviderSection
 from pulsegate.core.fleet import EjectionPolicy, Fleet, PoolSpec, ProbePolicy, RouteSpec
 from pulsegate.core.ids import PoolName
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from pulsegate.config.address import EndpointUrl
+from pulsegate.config.costs import PriceSection
 from pulsegate.config.policies import EjectionSection, ProbeSection
 from pulsegate.config.section import Headers, Listed, Pattern, Secret, Section, ServerTls, Text
 from pulsegate.config.units import Seconds, Whole, one_of, rejected
@@ -86,3 +87,4 @@ class ModelSection(Section):
     ejection: EjectionSection = EjectionSection()
     expect: Pattern | None = None
     ttft_deadline_s: Seconds | None = Field(default=None, alias="ttft_deadline")
+    price: PriceSection | None = None

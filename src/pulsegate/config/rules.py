@@ -26,6 +26,7 @@ def problems(document: Document) -> Iterator[Problem]:
     yield from _endpoints(document, models)
     yield from _fallbacks(document, models)
     yield from _providers(document, models, providers)
+    yield from _provider_limits(document, providers)
     yield from _listeners(document)
 
 
@@ -117,6 +118,14 @@ def _providers(document: Document, models: list[Placed], providers: list[Placed]
         if isinstance(wanted, str) and wanted not in known:
             message = f"no provider is called `{wanted}`"
             yield document.problem((*path, "provider"), message, _nearest(wanted, known, "add it under `providers`"))
+
+
+def _provider_limits(document: Document, providers: list[Placed]) -> Iterator[Problem]:
+    known = [name for _, item in providers if isinstance(name := item.get("name"), str)]
+    for name in raw.mapping(raw.mapping(document.data, "costs"), "provider_limits"):
+        if name not in known:
+            path = ("costs", "provider_limits", name)
+            yield document.problem(path, f"no provider is called `{name}`", _nearest(name, known), at_key=True)
 
 
 def _nearest(name: str, known: list[str], otherwise: str | None = None) -> str | None:

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
+from pulsegate.config.costs import CostsSection
 from pulsegate.config.models import ModelSection
 from pulsegate.config.policies import EjectionSection, ProbeSection
 from pulsegate.config.section import Listed, Section
-from pulsegate.config.services import AdminSection, CostsSection, GatewaySection, ProviderSection
+from pulsegate.config.services import AdminSection, GatewaySection, ProviderSection
 
 
 class FileSection(Section):

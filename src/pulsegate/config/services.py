@@ -1,14 +1,10 @@
-"""The sections ``gateway``, ``admin``, ``providers`` and ``costs``."""
+"""The sections ``gateway``, ``admin`` and ``providers``."""
 
-from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field
 
 from pulsegate.config.address import Listen, ListenAddress, ProviderUrl
-from pulsegate.config.environment import FromEnvironment
 from pulsegate.config.models import ModelName
 from pulsegate.config.section import (
     ExistingFile,
@@ -18,9 +14,8 @@ from pulsegate.config.section import (
     Secret,
     Section,
     ServerTls,
-    in_directory_of_file,
 )
-from pulsegate.config.units import Bytes, Seconds, Switch, Whole, one_of, rejected
+from pulsegate.config.units import Bytes, Seconds, Switch, Whole, rejected
 
 
 class ListenTls(Section):
@@ -69,51 +64,3 @@ class ProviderSection(Section):
     models: Annotated[dict[ModelName, str], AfterValidator(_some_models)] = Field(default_factory=dict[str, str])
     headers: Headers = ()
     tls: ServerTls | None = None
-
-
-class Window(StrEnum):
-    """When the cost limit begins anew."""
-
-    DAY = "day"
-    MONTH = "month"
-    TOTAL = "total"
-
-
-def _money(value: object) -> object:
-    if isinstance(value, FromEnvironment):
-        value = str(value)
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise rejected("is not an amount", "write a number: 20 or 19.90")
-    try:
-        amount = Decimal(str(value))
-    except ArithmeticError as exc:
-        raise rejected("is not an amount", "write a number: 20 or 19.90") from exc
-    if not amount.is_finite() or amount < 0:
-        raise rejected("must not be less than nothing")
-    return amount
-
-
-def _time_zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (KeyError, ValueError, OSError) as exc:
-        raise rejected("is not a time zone that is known here", "write for example Asia/Shanghai or UTC") from exc
-    return value
-
-
-def _ledger(value: str, info: ValidationInfo) -> str:
-    path = in_directory_of_file(value, info)
-    if path.is_dir():
-        raise rejected("is a directory", "name a file")
-    if not path.parent.is_dir():
-        raise rejected("is in a directory that does not exist", f"make {path.parent}")
-    return str(path)
-
-
-class CostsSection(Section):
-    """What was spent is written to a ledger; over the limit paid calls are refused."""
-
-    ledger: Annotated[str, Field(min_length=1), AfterValidator(_ledger)] | None = None
-    limit_cny: Annotated[Decimal, BeforeValidator(_money)] | None = None
-    window: Annotated[Window, one_of(Window)] = Window.DAY
-    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"

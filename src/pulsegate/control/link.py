@@ -4,6 +4,9 @@ Sans-IO: :func:`frame` makes bytes, a :class:`FrameReader` makes messages of the
 endian) and a msgpack document with a tag. Both ends are of one version: the control process starts its workers itself.
 """
 
+from decimal import Decimal
+from typing import Final
+
 import msgspec
 
 from pulsegate.core.events import TrafficSeen
@@ -57,8 +60,58 @@ class Figures(msgspec.Struct, frozen=True, tag="figures"):
     figures: WorkerFigures
 
 
-ToWorker = NewSetup | NewSnapshot | DrainNow
-FromWorker = Ready | Refused | Traffic | Figures
+LIMIT_CODE: Final = "cost_limit_reached"
+LEDGER_CODE: Final = "ledger_unavailable"
+
+
+class MayPay(msgspec.Struct, frozen=True, tag="may_pay"):
+    """A paid call wants in: may it cost up to ``upper_cny``? ``ask`` is the worker's number for this attempt."""
+
+    ask: int
+    provider: str
+    client: str | None
+    upper_cny: Decimal
+
+
+class Admission(msgspec.Struct, frozen=True, tag="admission"):
+    """The answer to ``MayPay``. ``code`` None: go ahead; else that and ``problem`` is what the client is told."""
+
+    ask: int
+    code: str | None = None
+    problem: str = ""
+    reopens_in_s: float | None = None
+
+
+class Paid(msgspec.Struct, frozen=True, tag="paid"):
+    """That attempt is over. ``op`` and ``attempt`` name its line in the ledger."""
+
+    ask: int
+    op: str
+    attempt: int
+    cny: Decimal
+
+
+class Forgone(msgspec.Struct, frozen=True, tag="forgone"):
+    """That attempt never reached its upstream."""
+
+    ask: int
+
+
+class Allowance(msgspec.Struct, frozen=True, tag="allowance"):
+    """What this worker may spend on its own, should the control process be gone. None: there is no limit."""
+
+    cny: Decimal | None
+
+
+class LedgerState(msgspec.Struct, frozen=True, tag="ledger"):
+    """Why the worker cannot write its ledger lines; None: it can (again)."""
+
+    problem: str | None
+
+
+ToWorker = NewSetup | NewSnapshot | DrainNow | Admission | Allowance
+FromWorker = Ready | Refused | Traffic | Figures | MayPay | Paid | Forgone | LedgerState
+Money = MayPay | Paid | Forgone | LedgerState
 Message = ToWorker | FromWorker
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from pulsegate.control.line import Line
-from pulsegate.control.link import Message
+from pulsegate.control.link import Admission, Message, Money
 from pulsegate.control.reports import ProbeReport
+from pulsegate.core.cost_gate import Standing
 from pulsegate.core.events import Effect
 from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.fleet import EndpointSpec, Fleet
@@ -135,6 +136,30 @@ class Hire(Protocol):
 
     async def __call__(self, heard: Callable[[Message], None], /) -> Hired:
         """A new worker; ``heard`` is called with each message from it. Raises OSError when it cannot be started."""
+        ...
+
+
+class Cashier(Protocol):
+    """Answers what workers ask and tell about money. Must be quick and must not raise."""
+
+    def heard(self, worker: int, message: Money) -> Admission | None:
+        """What a worker says, and what to answer."""
+        ...
+
+    def gone(self, worker: int) -> None:
+        """This worker's process is over, and all that it said was heard."""
+        ...
+
+
+class MoneyObserver(Protocol):
+    """Is told how money and ledger stand, whenever that changes. Must be quick and must not raise."""
+
+    def gate_moved(self, standing: Standing) -> None:
+        """A limit has opened, is nearly reached, or is spent."""
+        ...
+
+    def ledger_troubled(self, problem: str | None) -> None:
+        """The ledger cannot be written or read, or can be again (None)."""
         ...
 
 

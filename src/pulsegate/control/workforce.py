@@ -10,22 +10,29 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import assert_never
 
 from pulsegate.control.holding import Holding
 from pulsegate.control.line import Line
 from pulsegate.control.link import (
+    Admission,
+    Allowance,
     DrainNow,
     Figures,
+    Forgone,
+    LedgerState,
     LinkError,
+    MayPay,
     Message,
     NewSetup,
     NewSnapshot,
+    Paid,
     Ready,
     Refused,
     Traffic,
 )
-from pulsegate.control.ports import Clock, Hire, Hired, WorkforceObserver
+from pulsegate.control.ports import Cashier, Clock, Hire, Hired, WorkforceObserver
 from pulsegate.core.events import Event
 from pulsegate.core.snapshot import Snapshot
 
@@ -52,16 +59,26 @@ class Workforce:
         setup: the data plane's encoding of what to serve.
         tell: takes the evidence of users' requests.
         observer: is told of workers that come, go and complain, and of their figures.
+        cashier: answers what workers ask and tell about money.
     """
 
     def __init__(
-        self, hiring: Hiring, setup: bytes, *, tell: Callable[[Event], None], observer: WorkforceObserver, clock: Clock
+        self,
+        hiring: Hiring,
+        setup: bytes,
+        *,
+        tell: Callable[[Event], None],
+        observer: WorkforceObserver,
+        clock: Clock,
+        cashier: Cashier | None = None,
     ) -> None:
         self._hiring = hiring
         self._setup = setup
         self._tell = tell
         self._observer = observer
         self._clock = clock
+        self._cashier = cashier
+        self._allowance: Allowance | None = None
         self._lines: dict[int, Line] = {}
         self._holding = Holding()
         self._unanswered: dict[int, deque[bytes]] = {}  # by worker: setups that it has said nothing about yet
@@ -92,6 +109,16 @@ class Workforce:
         self._snapshot = snapshot
         for line in self._lines.values():
             line.offer(snapshot)
+
+    def allow(self, cny: Decimal | None) -> None:
+        """What all workers together may spend without us, should we be gone; None: as much as they like."""
+        share = None if cny is None else cny / self._hiring.count
+        allowance = Allowance(share)
+        if allowance == self._allowance:
+            return
+        self._allowance = allowance
+        for line in self._lines.values():
+            line.say(allowance)
 
     def reconfigure(self, setup: bytes) -> None:
         """Serve this from now on."""
@@ -150,6 +177,8 @@ class Workforce:
             self._set_up(number)
             if self._snapshot is not None:
                 hired.line.say(NewSnapshot(self._snapshot))
+            if self._allowance is not None:
+                hired.line.say(self._allowance)
             if self._ending.is_set():
                 hired.line.say(DrainNow(self._hiring.drain_timeout_s))
             return await _outlast(hired)
@@ -158,6 +187,8 @@ class Workforce:
             hired.line.close()
             for seen in self._holding.without(number, self._clock.now()):
                 self._tell(seen)
+            if self._cashier is not None:
+                self._cashier.gone(number)
             self._observer.worker_gone(number)
 
     def _heard(self, number: int, message: Message) -> None:
@@ -177,7 +208,12 @@ class Workforce:
                     self._tell(self._holding.summed(number, seen))
             case Figures():
                 self._observer.worker_counted(number, message.figures)
-            case NewSetup() | NewSnapshot() | DrainNow():
+            case MayPay() | Paid() | Forgone() | LedgerState():
+                if self._cashier is not None:
+                    admission = self._cashier.heard(number, message)
+                    if admission is not None:
+                        self._lines[number].say(admission)
+            case NewSetup() | NewSnapshot() | DrainNow() | Admission() | Allowance():
                 raise LinkError(f"a worker sent {type(message).__name__}")
             case _:
                 assert_never(message)

@@ -20,7 +20,13 @@ class FailureKind(StrEnum):
     REJECTED = "rejected"  # 401, 402, 403, 407: our credentials there are wrong, which is not the user's fault
     DEADLINE = "deadline"  # no first token in time
     EJECTED = "ejected"  # declared dead while we waited
+    COST = "cost"  # it cannot be paid for: the request never left
     LOCAL = "local"  # our own fault, such as no file descriptors left
+
+
+NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED, FailureKind.COST})
+"""Failures that say nothing bad about an endpoint's engine: our own, its being full, and what the prober told us
+itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +72,8 @@ class Answer:
     """Nobody can serve: end the request with this error, in OpenAI's JSON shape.
 
     ``code`` is stable: ``no_endpoint_available`` (503, the pools are down), ``overloaded`` (503 or 429 from everyone:
-    all full), ``upstream_timeout`` (504), ``upstream_failed`` (502), ``upstream_rejected`` (502). 429 and 503 carry
+    all full), ``upstream_timeout`` (504), ``upstream_failed`` (502), ``upstream_rejected`` (502),
+    ``cost_limit_reached`` (402). 429 and 503 carry
     ``retry_after_s``.
     """
 

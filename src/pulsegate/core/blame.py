@@ -27,6 +27,9 @@ TIMED_OUT: Final = Answer(status=504, code="upstream_timeout", message="No serve
 _FAILED: Final = Answer(
     status=502, code="upstream_failed", message="The servers of this model failed to answer this request."
 )
+UNPAID: Final = Answer(
+    status=402, code="cost_limit_reached", message="The cost limit is reached, and nobody serves this model for free."
+)
 _REJECTED: Final = Answer(
     status=502, code="upstream_rejected", message="The servers of this model refuse the gateway's credentials."
 )
@@ -47,6 +50,8 @@ def blame(failures: Sequence[FailureKind], retry_after_s: float | None) -> Answe
     match worse[-1]:
         case FailureKind.DEADLINE:
             return TIMED_OUT
+        case FailureKind.COST:
+            return UNPAID
         case FailureKind.REJECTED:
             return _REJECTED
         case _:

@@ -49,7 +49,8 @@ START_WAIT_S: Final = 10.0
 RECHECK_S: Final = 1.0
 """How soon to look again for somebody who could take over a late attempt."""
 
-_UNBOOKED: Final = frozenset({FailureKind.CONNECT, FailureKind.LOCAL, FailureKind.EJECTED})
+_UNBOOKED: Final = frozenset({FailureKind.CONNECT, FailureKind.LOCAL, FailureKind.EJECTED, FailureKind.COST})
+_NEVER_LEFT: Final = frozenset({FailureKind.CONNECT, FailureKind.COST})
 _HEDGED: Final = "suspect"
 _FIRST_WINS: Final = (Relay(0),)
 
@@ -159,7 +160,7 @@ class Rescue:
         if not self._drop([run for run in self._running if run.attempt == attempt]):
             return ()
         self._failures += (kind,)
-        if kind is FailureKind.CONNECT:
+        if kind in _NEVER_LEFT:
             self._unreached += 1
         if retry_after_s is not None:
             known_s = self._retry_after_s

@@ -36,6 +36,10 @@ class Attempt:
         stream: the answer is an event stream.
         whole: the answer is complete in ``payload``; ``usage`` is what it says that it used.
         retry_after_s: what a refusal asked for.
+        status: as the endpoint answered, None before it did.
+        sent: the request has left for the endpoint; ``beside`` how many it held then, this one included.
+        ttft_s: how long the first token took, for streams.
+        ask: the number under which it may spend money, 0 for none.
     """
 
     __slots__ = (
@@ -45,16 +49,22 @@ class Attempt:
         "_gate",
         "_held_limit",
         "_over",
+        "_seated",
         "_size",
         "_user_error",
+        "ask",
         "backend",
+        "beside",
         "conn",
         "last_read",
         "number",
         "payload",
         "retry_after_s",
+        "sent",
         "started_at",
+        "status",
         "stream",
+        "ttft_s",
         "usage",
         "whole",
     )
@@ -71,6 +81,12 @@ class Attempt:
         self.backend = backend
         self.conn: UpstreamConnection | None = None
         self._begun = False
+        self._seated = False
+        self.ask = 0
+        self.beside = 0
+        self.sent = False
+        self.status: int | None = None
+        self.ttft_s: float | None = None
         self.last_read = b""
         self.payload: list[bytes] = []
         self.stream = False
@@ -80,7 +96,9 @@ class Attempt:
         self.started_at = now
 
     def start(self) -> None:
-        """Send the request, on a connection that is there or on a new one."""
+        """Send the request, unless it was cancelled meanwhile, on a connection that is there or on a new one."""
+        if self._over:
+            return
         backend = self.backend
         counters = backend.counters
         counters.attempts += 1
@@ -88,6 +106,8 @@ class Attempt:
         if seat.inflight == 0:
             counters.busy_since = self.started_at
         seat.inflight += 1
+        self._seated = True
+        self.beside = seat.inflight
         conn = backend.take_idle()
         if conn is None:
             self._fresh = True
@@ -114,6 +134,7 @@ class Attempt:
 
     def _send(self, conn: UpstreamConnection) -> None:
         self.conn = conn
+        self.sent = True
         head, body = self._errand.request_for(self.backend)
         if len(body) < 16384:  # noqa: PLR2004 - one write, one copy
             conn.begin(self, head + body)
@@ -139,6 +160,7 @@ class Attempt:
 
     def _open(self, head: AnswerHead) -> Verdict | None:
         """The head is there: a verdict if the status says it all, else None."""
+        self.status = head.status
         verdict = judge_status(head.status, users_key=self.backend.pool.forward_authorization)
         if verdict is None:
             self.stream = head.event_stream
@@ -211,7 +233,8 @@ class Attempt:
         if self._over:
             return
         self._over = True
-        self.backend.seat.inflight -= 1
+        if self._seated:
+            self.backend.seat.inflight -= 1
         conn, self.conn = self.conn, None
         if conn is not None:
             conn.release()

@@ -1,47 +1,31 @@
 """One request from its body's arrival to its line in the access log: carries out what the rescue machine decides."""
 
-from collections.abc import Callable
 from math import inf
-from typing import Protocol, assert_never
+from typing import assert_never
 
+from pulsegate.control.link import LIMIT_CODE
+from pulsegate.core.attempts import NO_EVIDENCE
 from pulsegate.core.rescue import POLL_S, Action, Answer, Cancel, FailureKind, Park, Rescue, Start
 from pulsegate.core.rescue import Relay as RelayAction
-from pulsegate.core.routing import Lane, Seat, affinity_seed_of
+from pulsegate.core.routing import Lane, Seat
 from pulsegate.gateway.access import access_line, trouble_tail, usage_tail
+from pulsegate.gateway.affinity import affinity_of
 from pulsegate.gateway.attempt import Attempt
 from pulsegate.gateway.backend import Backend
+from pulsegate.gateway.call_books import CallBooks
+from pulsegate.gateway.client import Client
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.delivery import Delivery, answer_head
 from pulsegate.gateway.errors import INTERNAL, ApiError
 from pulsegate.gateway.intake import Incoming
 from pulsegate.gateway.request import Routing, rewritten
-from pulsegate.gateway.request_head import RequestHead
 from pulsegate.gateway.roster import Route
-from pulsegate.gateway.usage import Usage
+from pulsegate.gateway.usage import ASKS_USAGE, Usage
 
 CLIENT_GONE = 499  # what the log says of a client that left; nobody is sent this
 
-
-class Client(Protocol):
-    """The connection that a request came by."""
-
-    paused: bool
-
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        ...
-
-    def writer(self) -> Callable[[bytes], object]:
-        """What sends bytes without a detour."""
-        ...
-
-    def refuse(self, error: ApiError, incoming: Incoming) -> None:
-        """Send an error of our own as the whole answer."""
-        ...
-
-    def call_over(self, *, keep_alive: bool) -> None:
-        """The answer is complete (or the connection must be closed, because it cannot be completed)."""
-        ...
+OVERTAKEN_AFTER_S = 1.0
+"""How long a stream's new connection may be silent before it matters who is served meanwhile."""
 
 
 class Call:
@@ -50,6 +34,7 @@ class Call:
     __slots__ = (
         "_attempts",
         "_bodies",
+        "_books",
         "_client",
         "_context",
         "_delivery",
@@ -62,6 +47,7 @@ class Call:
         "_routing",
         "_trouble",
         "_ttft_s",
+        "_unpaid",
         "due_at",
         "incoming",
         "over",
@@ -90,6 +76,11 @@ class Call:
         self._endpoint: bytes | None = None
         self._trouble: str | None = None
         self._ttft_s: float | None = None
+        books = context.books
+        self._books = (
+            None if books is None else CallBooks(books, incoming, route.setup.name, context.new_id(), context.now)
+        )
+        self._unpaid: ApiError | None = None
         self.started_at = began_at
         self._look_at = inf  # when to see whether an attempt is overtaken
         self.over = False
@@ -132,7 +123,7 @@ class Call:
                 case RelayAction():
                     self._deliver(self._attempts[action.attempt])
                 case Cancel():
-                    self._attempts.pop(action.attempt).cancel()
+                    self._give_up(self._attempts.pop(action.attempt))
                 case Answer():
                     self._refuse(action)
                 case Park():
@@ -155,9 +146,29 @@ class Call:
         )
         self._attempts[number] = attempt
         self._endpoint = attempt.backend.json_id
+        if self._books is None:
+            self.admitted(attempt)
+        else:
+            self._books.begin(self, attempt)
+
+    def admitted(self, attempt: Attempt) -> None:
+        """Payer: it may be sent."""
         attempt.start()
         if self._routing.stream and attempt.unheard:
             self._look_at = attempt.started_at + OVERTAKEN_AFTER_S
+            self.due_at = min(self.due_at, self._look_at)
+
+    def refused(self, attempt: Attempt, error: ApiError) -> None:
+        """Payer: there is none."""
+        self._unpaid = error
+        if attempt.number in self._attempts:
+            self.attempt_failed(attempt, FailureKind.COST, error.code)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """Somebody else answers, or nobody waits any more."""
+        attempt.cancel()
+        if self._books is not None:
+            self._books.given_up(attempt)
 
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
         """Errand: head and body for this endpoint."""
@@ -204,6 +215,8 @@ class Call:
         counters.sign_at = now
         counters.answered_from = attempt.started_at
         self._ttft_s = now - self.started_at
+        if attempt.stream:
+            attempt.ttft_s = now - attempt.started_at
         self._do(self._rescue.answered(attempt.number, now))
         self._free_budget()
         self._own_s += self._context.now() - now
@@ -212,6 +225,8 @@ class Call:
         """Errand: an attempt is over."""
         self._attempts.pop(attempt.number, None)
         self._trouble = detail
+        if self._books is not None:
+            self._books.failed(attempt, kind)
         attempt.backend.counters.failed(kind, evidence=kind not in NO_EVIDENCE)
         self._context.alarm()
         self._do(self._rescue.failed(attempt.number, kind, self._context.now(), attempt.retry_after_s))
@@ -248,14 +263,17 @@ class Call:
         attempt.backend.counters.tokens += 1
         attempt.leave()
         client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        if self._books is not None:
+            self._books.answered(attempt, status, len(body))
         self.end(status, usage=attempt.usage)
         client.call_over(keep_alive=True)
 
     def _refuse(self, answer: Answer) -> None:
-        error = ApiError(
+        unpaid = self._unpaid if answer.code == LIMIT_CODE else None
+        error = unpaid or ApiError(
             status=answer.status, code=answer.code, message=answer.message, retry_after_s=answer.retry_after_s
         )
-        self.end(answer.status, code=answer.code)
+        self.end(error.status, code=error.code)
         self._client.refuse(error, self.incoming)
 
     # what happens to it
@@ -320,7 +338,7 @@ class Call:
     def crash(self) -> None:
         """Live: our own code failed. The client's connection is closed: what it was sent so far is unknown."""
         for attempt in self._attempts.values():
-            attempt.cancel()
+            self._give_up(attempt)
         self._attempts.clear()
         if self._delivery is not None:
             self._delivery.cancel()
@@ -336,6 +354,9 @@ class Call:
         self.over = True
         delivery, self._delivery = self._delivery, None
         if delivery is not None:
+            if self._books is not None:
+                whole = code is None and ended is None
+                self._books.relayed(delivery.attempt, usage, delivery.events, whole=whole)
             delivery.forget()
         context = self._context
         context.live.discard(self)
@@ -378,23 +399,3 @@ class Call:
                 tail,
             )
         )
-
-
-OVERTAKEN_AFTER_S = 1.0
-"""How long a stream's new connection may be silent before it matters who is served meanwhile."""
-
-NO_EVIDENCE = frozenset({FailureKind.LOCAL, FailureKind.OVERLOAD, FailureKind.EJECTED})
-"""Failures that say nothing bad about an endpoint's engine: our own, its being full, and what the prober told us
-itself."""
-
-ASKS_USAGE = frozenset({b"/v1/chat/completions", b"/v1/completions"})
-"""Where ``stream_options.include_usage`` is known; the responses API always tells."""
-
-
-def affinity_of(context: Context, head: RequestHead, routing: Routing) -> int | None:
-    """The session's hash, None when nothing names a session."""
-    if head.affinity:
-        return affinity_seed_of(head.affinity.decode("latin-1"))
-    if context.setup.affinity_user and routing.user:
-        return affinity_seed_of(routing.user)
-    return None

@@ -8,6 +8,7 @@ from typing import Protocol
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.routing import Seat
 from pulsegate.gateway.access import AccessLog
+from pulsegate.gateway.books import Books
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.framing import SizeLines
 from pulsegate.gateway.keys import KeyRing
@@ -55,6 +56,7 @@ class Context:
         live: requests under way.
         parked: those of them that wait for the retry budget, in order.
         rules: what becomes of clients' headers.
+        books: what attempts are written into; None: nowhere.
         draining: answers close their connections.
         alarm: called when something should be reported at once; ``pump`` when the retry budget may have room again.
     """
@@ -72,6 +74,7 @@ class Context:
     alarm: Callable[[], object]
     pump: Callable[[], object]
     started_at: float
+    books: Books | None = None
     wall_offset_s: float = 0.0
     turn_at: float = 0.0
     rules: HeadRules = field(default_factory=HeadRules)

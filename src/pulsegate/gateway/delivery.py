@@ -152,6 +152,16 @@ class Delivery:
         """The request is over: no cycle is left behind, so that requests cost the garbage collector nothing."""
         self._relay = None
 
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that has won."""
+        return self._attempt
+
+    @property
+    def events(self) -> int:
+        """How many events with tokens the client was sent."""
+        return 0 if self._relay is None else self._relay.events
+
     def usage(self) -> Usage | None:
         """What is known of it so far."""
         return None if self._relay is None else self._relay.usage()

@@ -10,6 +10,7 @@ REASONS = {
     304: b"Not Modified",
     400: b"Bad Request",
     401: b"Unauthorized",
+    402: b"Payment Required",
     403: b"Forbidden",
     404: b"Not Found",
     405: b"Method Not Allowed",
@@ -27,6 +28,7 @@ REASONS = {
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
+    402: "insufficient_quota",
     403: "permission_error",
     404: "invalid_request_error",
     429: "rate_limit_error",

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pulsegate.gateway.call import Call, Client
+from pulsegate.gateway.call import Call
 from pulsegate.gateway.catalogue import alive_document, model_document, models_document, ready_document
+from pulsegate.gateway.client import Client
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import ApiError, bad_request
 from pulsegate.gateway.intake import Incoming

@@ -38,6 +38,7 @@ class Relay:
     """One answer on its way to the client. The upstream connection's owner from the first token on.
 
     Attributes:
+        events: how many with tokens went by; an event is about a token.
         token_at: when the latest token went by; comments do not count.
         told_error: an error event of the endpoint's own went by.
     """
@@ -57,6 +58,7 @@ class Relay:
         "_usage_payload",
         "_verbatim",
         "_write",
+        "events",
         "token_at",
         "told_error",
     )
@@ -101,6 +103,7 @@ class Relay:
         self._usage_payload = b""
         self._last_payload = b""
         self._now = now
+        self.events = 0
         self.token_at = 0.0
         self.told_error = False
 
@@ -136,6 +139,7 @@ class Relay:
             self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
             counters = self._counters
             counters.tokens += events
+            self.events += events
             counters.sign_at = self.token_at = now
         return True
 
@@ -189,8 +193,9 @@ class Relay:
                 self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
             counters = self._counters
             counters.tokens += events
+            self.events += events
             counters.sign_at = self.token_at = now
-        if _USAGE in payload:
+        if _USAGE in payload and (not self._usage_payload or _tells_usage(payload)):
             self._usage_payload = payload
         if self._events_only and _ERROR in payload:
             self.told_error = True
@@ -213,6 +218,14 @@ class Relay:
     def usage(self) -> Usage | None:
         """The last usage that went by."""
         return usage_in_events(self._usage_payload) if self._usage_payload else None
+
+
+def _tells_usage(payload: bytes) -> bool:
+    """Whether what was told before is to be forgotten: the last word counts, but not one that says null or zero."""
+    if payload.count(_USAGE) == payload.count(b'"usage":null') + payload.count(b'"usage": null'):
+        return False
+    usage = usage_in_events(payload)
+    return usage is not None and not usage.is_zero
 
 
 def _only_usage(event: bytes) -> bool:

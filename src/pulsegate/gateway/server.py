@@ -4,7 +4,7 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +15,7 @@ from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.access import AccessLog, open_log
+from pulsegate.gateway.books import Books
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.dial import no_password
@@ -23,9 +24,11 @@ from pulsegate.gateway.identity import request_ids
 from pulsegate.gateway.keys import KeyRing, load_keys
 from pulsegate.gateway.request_head import HeadRules
 from pulsegate.gateway.roster import Roster
-from pulsegate.gateway.setup import ServerTls, Setup
+from pulsegate.gateway.setup import LedgerSetup, ServerTls, Setup
 from pulsegate.gateway.sink import NullSink, Sink
 from pulsegate.gateway.sweeper import Sweeper
+
+OpenBooks = Callable[[LedgerSetup, Callable[[float], float]], Books]
 
 _BACKLOG = 4096
 _DRAIN_TURN_S = 0.02
@@ -44,9 +47,17 @@ class Gateway:
     """
 
     def __init__(
-        self, setup: Setup, snapshot: Snapshot | None, sink: Sink | None = None, *, clock: Clock | None = None
+        self,
+        setup: Setup,
+        snapshot: Snapshot | None,
+        sink: Sink | None = None,
+        *,
+        clock: Clock | None = None,
+        open_books: OpenBooks | None = None,
     ) -> None:
         """``snapshot`` None: every configured endpoint may serve until the first snapshot comes.
+
+        ``open_books`` opens the ledger; without it nothing is written down.
 
         Raises:
             ValueError: the setup contradicts itself (a route without its pool) or a file that it names cannot be read.
@@ -79,7 +90,9 @@ class Gateway:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
         self._pumping = False
+        self._open_books = open_books
         self._take_over(setup)
+        self._keep_books(setup)
         if snapshot is not None:
             roster.follow(snapshot)
 
@@ -111,6 +124,8 @@ class Gateway:
         self._context.roster.close()
         self._sweeper.stop()
         self._context.access.close()
+        if self._context.books is not None:
+            self._context.books.close()
 
     def follow(self, snapshot: Snapshot) -> None:
         """Route by this snapshot from now on; requests that wait on newly ejected endpoints move at once."""
@@ -139,6 +154,7 @@ class Gateway:
             raise
         context.access.close()
         context.access = access
+        self._keep_books(setup)
         context.keys = keys
         context.setup = setup
         context.budget.resize(setup.limits.retry_percent, setup.limits.retry_floor)
@@ -151,6 +167,20 @@ class Gateway:
         names = {name.lower().encode() for pool in setup.pools for e in pool.endpoints for name, _ in e.headers}
         affinity = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
         context.rules = HeadRules(names, affinity)
+
+    def _keep_books(self, setup: Setup) -> None:
+        context, wanted = self._context, setup.ledger
+        former = context.books
+        if self._open_books is None or wanted == (None if former is None else former.setup):
+            return
+        context.books = None if wanted is None else self._open_books(wanted, lambda now: now + context.wall_offset_s)
+        if former is not None:
+            former.close()
+
+    @property
+    def books(self) -> Books | None:
+        """What attempts are written into."""
+        return self._context.books
 
     async def drain(self, timeout_s: float) -> int:
         """Stop accepting, let requests end, close connections; returns how many requests were cut off at the timeout.

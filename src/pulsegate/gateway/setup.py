@@ -9,6 +9,7 @@ import msgspec
 
 from pulsegate.core.fleet import TlsSpec
 from pulsegate.core.ids import EndpointId, PoolName
+from pulsegate.core.money import Price
 
 
 class EndpointSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,7 @@ class PoolSetup(msgspec.Struct, frozen=True, kw_only=True):
         ask_usage: add ``stream_options.include_usage`` to streams that do not ask for it, and hide the extra chunk.
         forward_authorization: send the client's own Authorization on instead of ours (hosted providers with users'
             keys).
+        provider: whose models these are, None for self-hosted ones; ``price`` is what they cost, None if nobody knows.
     """
 
     name: PoolName
@@ -60,6 +62,28 @@ class PoolSetup(msgspec.Struct, frozen=True, kw_only=True):
     late_after_s: float = 0.5
     ask_usage: bool = True
     forward_authorization: bool = False
+    provider: str | None = None
+    price: Price | None = None
+
+
+class LedgerSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """Where attempts are written down, and what follows from it.
+
+    Attributes:
+        path: of the ledger; ``fsync``, ``fsync_interval_s``, ``rotate_bytes``, ``rotate_daily`` and ``time_zone`` say
+            how it is written.
+        refuses: paid calls are refused while it cannot be written.
+        limited: paid calls ask the control process first.
+    """
+
+    path: str
+    fsync: str = "interval"
+    fsync_interval_s: float = 1.0
+    rotate_bytes: int = 2**30
+    rotate_daily: bool = False
+    time_zone: str = "UTC"
+    refuses: bool = True
+    limited: bool = False
 
 
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +133,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         affinity_user: whether the ``user`` field does the same.
         hedge: whether a request that waits on a suspect endpoint may be sent elsewhere too.
         access_log: a file path, ``-`` for standard output, None for none.
+        ledger: None for none.
         drain_timeout_s: how long streams may go on after a drain was asked for.
     """
 
@@ -122,4 +147,5 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     affinity_user: bool = False
     hedge: bool = True
     access_log: str | None = None
+    ledger: LedgerSetup | None = None
     drain_timeout_s: float = 30.0

@@ -91,6 +91,8 @@ class Sweeper:
 
     def _each_second(self, now: float) -> None:
         self._context.wall_offset_s = self._context.wall() - now
+        if self._context.books is not None:
+            self._context.books.tend()
         self.look_at_clients()
         for backend in self._context.roster.backends.values():
             backend.expire(now)

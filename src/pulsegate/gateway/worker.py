@@ -11,7 +11,8 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import assert_never
 
 import msgspec
@@ -19,44 +20,64 @@ import uvloop
 
 from pulsegate.control.clock import SystemClock, iso8601
 from pulsegate.control.collector import calm_collector
+from pulsegate.control.ledger import Ledger
 from pulsegate.control.line import Line
 from pulsegate.control.link import (
+    Admission,
+    Allowance,
     DrainNow,
     Figures,
+    Forgone,
+    LedgerState,
     LinkError,
+    MayPay,
     Message,
     NewSetup,
     NewSnapshot,
+    Paid,
     Ready,
     Refused,
     Traffic,
 )
 from pulsegate.control.succession import QUIET_S, Quiet, succeeded
+from pulsegate.core.errors import InvariantError
 from pulsegate.core.events import TrafficSeen
 from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.snapshot import Snapshot
+from pulsegate.gateway.books import Books
 from pulsegate.gateway.server import Gateway
-from pulsegate.gateway.setup import Setup
+from pulsegate.gateway.setup import LedgerSetup, Setup
 
 GC_THRESHOLD = 50_000  # objects: requests make hardly any cycles, so the collector may look seldom
 EXIT_REFUSED = 3  # the first setup cannot be served
 
 
-def main(listener_fd: int, line_fd: int) -> int:
-    """Run until told to drain, or until SIGTERM. Returns the exit status."""
+OpenLedger = Callable[[LedgerSetup], Ledger]
+
+
+def main(listener_fd: int, line_fd: int, open_ledger: OpenLedger | None = None) -> int:
+    """Run until told to drain, or until SIGTERM. Returns the exit status.
+
+    Args:
+        listener_fd: the listening socket.
+        line_fd: the line to the control process.
+        open_ledger: opens the ledger that a setup names; None: nothing is written down.
+    """
     listener = socket.socket(fileno=listener_fd)
     line_socket = socket.socket(fileno=line_fd)
     for sock in (listener, line_socket):
         sock.setblocking(False)  # noqa: FBT003 - the socket API
     _allow_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(Worker(listener).run(line_socket))
+        return runner.run(Worker(listener, open_ledger).run(line_socket))
 
 
 class Worker:
-    """Between the line to the control process and the gateway. Is the gateway's ``Sink``."""
+    """Between the line to the control process and the gateway. Is the gateway's ``Sink``, and its books' ``Teller``."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, open_ledger: OpenLedger | None = None) -> None:
+        self._open_ledger = open_ledger
+        self._allowance = Allowance(None)
         self._listener = listener
         self._line = Line(heard=self._heard, lost=self._alone)
         self._gateway: Gateway | None = None
@@ -80,7 +101,8 @@ class Worker:
             return 0
         setup = first_setup.result()
         try:
-            gateway = Gateway(setup, self._snapshot, self)
+            open_books = None if self._open_ledger is None else self._books
+            gateway = Gateway(setup, self._snapshot, self, open_books=open_books)
         except ValueError as exc:
             self._line.say(Refused(str(exc)))
             return EXIT_REFUSED
@@ -125,12 +147,48 @@ class Worker:
                 self._snapshot = message.snapshot
                 if self._gateway is not None:
                     self._gateway.follow(message.snapshot)
+            case Admission():
+                if self._books_now is not None:
+                    self._books_now.answered(message)
+            case Allowance():
+                self._allowance = message
+                if self._books_now is not None:
+                    self._books_now.allow(message.cny)
             case DrainNow():
                 self._drain(message.timeout_s)
-            case Ready() | Refused() | Traffic() | Figures():
+            case Ready() | Refused() | Traffic() | Figures() | MayPay() | Paid() | Forgone() | LedgerState():
                 raise LinkError(f"the control process sent {type(message).__name__}")
             case _:
                 assert_never(message)
+
+    def may_pay(self, ask: int, provider: str, client: str | None, upper_cny: Decimal) -> None:
+        """Teller: to the control process."""
+        self._line.say(MayPay(ask, provider, client, upper_cny))
+
+    def paid(self, ask: int, op: str, attempt: int, cny: Decimal) -> None:
+        """Teller: to the control process."""
+        self._line.say(Paid(ask, op, attempt, cny))
+
+    def forgone(self, ask: int) -> None:
+        """Teller: to the control process."""
+        self._line.say(Forgone(ask))
+
+    def ledger_state(self, problem: str | None) -> None:
+        """Teller: to the control process."""
+        self._line.say(LedgerState(problem))
+
+    def _books(self, setup: LedgerSetup, wall_of: Callable[[float], float]) -> Books:
+        if self._open_ledger is None:
+            raise InvariantError("books are opened without a ledger")
+        books = Books(setup, self._open_ledger(setup), self, wall_of)
+        books.allow(self._allowance.cny)
+        if self._orphaned.is_set():
+            books.alone()
+        return books
+
+    @property
+    def _books_now(self) -> Books | None:
+        return None if self._gateway is None else self._gateway.books
 
     def _set_up(self, encoded: bytes) -> None:
         setup = msgspec.msgpack.decode(encoded, type=Setup)
@@ -158,6 +216,8 @@ class Worker:
         if self._gateway is None:
             self._drain(0.0)
         self._orphaned.set()
+        if self._books_now is not None:
+            self._books_now.alone()
 
 
 def _tell(event: str) -> None:

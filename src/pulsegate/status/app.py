@@ -33,9 +33,9 @@ SERVING_STATES = frozenset({State.HEALTHY, State.DEGRADED})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def admin_app(desk: Desk, hub: EventHub, scrape: Scrape) -> Starlette:
-    """The application; it holds no state of its own."""
-    handlers = _Handlers(desk, hub, scrape)
+def admin_app(desk: Desk, hub: EventHub, scrape: Scrape, costs: Callable[[], bytes | None] | None = None) -> Starlette:
+    """The application; it holds no state of its own. ``costs`` makes the costs document, if anything is booked."""
+    handlers = _Handlers(desk, hub, scrape, costs)
     return Starlette(
         routes=[
             Route("/health", handlers.health),
@@ -46,6 +46,7 @@ def admin_app(desk: Desk, hub: EventHub, scrape: Scrape) -> Starlette:
             Route(ENDPOINTS_PATH, handlers.endpoints),
             Route(ENDPOINTS_PATH + "/{target:path}", handlers.endpoint, methods=["GET", "POST"]),
             Route("/api/events", handlers.events),
+            Route("/api/costs", handlers.costs),
         ],
         middleware=[Middleware(RequestIdMiddleware)],
         exception_handlers={HTTPException: _http_error},
@@ -53,7 +54,8 @@ def admin_app(desk: Desk, hub: EventHub, scrape: Scrape) -> Starlette:
 
 
 class _Handlers:
-    def __init__(self, desk: Desk, hub: EventHub, scrape: Scrape) -> None:
+    def __init__(self, desk: Desk, hub: EventHub, scrape: Scrape, costs: Callable[[], bytes | None] | None) -> None:
+        self._costs = costs
         self._desk = desk
         self._hub = hub
         self._scrape = scrape
@@ -99,6 +101,12 @@ class _Handlers:
         return StreamingResponse(
             frames, media_type="text/event-stream", headers={"cache-control": "no-store", "x-accel-buffering": "no"}
         )
+
+    async def costs(self, _request: Request) -> Response:
+        document = None if self._costs is None else self._costs()
+        if document is None:
+            return _error(404, "no_ledger", "nothing is booked: set costs.ledger in the configuration")
+        return _json_bytes(document)
 
     def _shown(self, spec: EndpointSpec, status: EndpointStatus, action: str) -> Response:
         to_wall = self._desk.wall_of

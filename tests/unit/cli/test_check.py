@@ -51,14 +51,13 @@ def test_a_right_file_as_json(file, capsys):
 def test_what_is_allowed_and_worth_knowing_is_noted(tmp_path, capsys):
     path = tmp_path / "open.yaml"
     path.write_text(
-        "gateway: {listen: 0.0.0.0:8080}\nadmin: {listen: '[::]:8081'}\ncosts: {limit_cny: 1}\n"
+        "gateway: {listen: 0.0.0.0:8080}\nadmin: {listen: '[::]:8081'}\ncosts: {ledger: l.jsonl, limit_cny: 1}\n"
         "models: [{name: m, endpoints: [{url: https://a, tls: {verify: false}}, {url: http://b, api_key: k}]}]\n"
     )
     assert run(["check", str(path), "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["notes"] == [
         "gateway.listen: 0.0.0.0:8080 can be reached from other machines, and asks for no key",
         "admin.listen: [::]:8081 can be reached from other machines, and asks for no key",
-        "providers, costs: checked, but this version does not use them yet",
         "https://a:443: its certificate is not verified",
         "http://b:80: the API key travels unencrypted",
     ]

@@ -7,12 +7,13 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from pulsegate.config import load
+from pulsegate.config.costs import CostsSection, PriceSection
 from pulsegate.config.explain import fields, keys_at
 from pulsegate.config.models import EndpointSection, ModelSection
 from pulsegate.config.policies import EjectionSection, ProbeSection
 from pulsegate.config.schema import FileSection
 from pulsegate.config.section import ServerTls
-from pulsegate.config.services import AdminSection, CostsSection, GatewaySection, ListenTls, ProviderSection
+from pulsegate.config.services import AdminSection, GatewaySection, ListenTls, ProviderSection
 from pulsegate.config.units import show_bytes, show_seconds
 
 TEXT = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
@@ -25,6 +26,7 @@ SECTIONS = {
     "models": ModelSection,
     "models[].endpoints[]": EndpointSection,
     "models[].endpoints[].tls": ServerTls,
+    "models[].price": PriceSection,
     "providers": ProviderSection,
     "costs": CostsSection,
 }

@@ -127,7 +127,7 @@ def test_secrets_come_from_the_environment_and_are_never_shown(read):
 
 def test_numbers_and_switches_may_come_from_the_environment(read):
     config = read(
-        "gateway: {workers: '${N}', expose_headers: '${YES}'}\ncosts: {limit_cny: '${LIMIT}'}\n"
+        "gateway: {workers: '${N}', expose_headers: '${YES}'}\ncosts: {ledger: l.jsonl, limit_cny: '${LIMIT}'}\n"
         "models: [{name: m, endpoints: [http://h]}]",
         {"N": "4", "YES": "False", "LIMIT": "19.90"},
     )

@@ -1,0 +1,1 @@
+"""Prices that others publish."""
