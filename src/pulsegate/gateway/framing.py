@@ -12,6 +12,7 @@ ALIGNED: Final = (b"\n\n\r\n", b"\r\n\r\n\r\n")
 """How a read ends that ends with an event and with its chunk. Payload that ends like ``EVENT_ENDS``, in a read that
 ends like this, leaves nothing open: the last two bytes are not payload, so they close the chunk."""
 
+_CHUNK_END: Final = b"\n\n\r\n"
 _BLANKS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _PARTS: Final = re.compile(rb"(.*?(?:\r\n\r\n|\n\n|\r\r))", re.DOTALL)
 
@@ -36,6 +37,21 @@ def _size_lines(length: int) -> tuple[bytes, ...]:
         if size > 0 and len(b"%x" % size) == digits:
             return (b"%x\r\n" % size, b"%X\r\n" % size)
     return ()
+
+
+def whole_chunks(data: bytes, size_lines: SizeLines) -> bool:
+    """Whether ``data``, which begins where a chunk does, is chunks and nothing else, each ending with an event's end.
+
+    Each must end at the first place that looks like it, and its size line must say so. False does not mean no: events
+    that end with CRLF CRLF are left to whoever reads more closely.
+    """
+    begin, length = 0, len(data)
+    while begin < length:
+        end = data.find(_CHUNK_END, begin) + len(_CHUNK_END)
+        if end <= begin + len(_CHUNK_END) or not data.startswith(size_lines[end - begin], begin):
+            return False
+        begin = end
+    return True
 
 
 def chunk(payload: bytes) -> bytes:

@@ -12,7 +12,16 @@ from typing import Protocol
 from pulsegate.core.figures import GAP_BOUNDS_S
 from pulsegate.core.rescue import FailureKind
 from pulsegate.gateway.counters import EndpointCounters
-from pulsegate.gateway.framing import ALIGNED, EVENT_ENDS, LAST_CHUNK, SizeLines, chunk, events_of, whole_events
+from pulsegate.gateway.framing import (
+    ALIGNED,
+    EVENT_ENDS,
+    LAST_CHUNK,
+    SizeLines,
+    chunk,
+    events_of,
+    whole_chunks,
+    whole_events,
+)
 from pulsegate.gateway.upstream import UpstreamConnection
 from pulsegate.gateway.usage import Usage, is_usage_only, usage_in_events
 
@@ -119,23 +128,25 @@ class Relay:
             self._ending.relayed()
 
     def tap(self, data: bytes) -> bool:
-        """A read came, not yet parsed: pass it on if it is one whole chunk of whole events and nothing else.
+        """A read came, not yet parsed: pass it on if it is whole chunks of whole events and nothing else.
 
-        That is what nearly all reads of all streams are. Its size line and its end prove it, so that llhttp need not
-        hear of it: behind it, as before it, a chunk begins.
+        That is what nearly all reads of all streams are: one chunk, or several when we were busy elsewhere. Size lines
+        and ends prove it, so that llhttp need not hear of it: behind it, as before it, a chunk begins.
         """
+        lines = self._size_lines
         if (
             not self._aligned
-            or not data.startswith(self._size_lines[len(data)])
             or not data.endswith(ALIGNED)
             or _USAGE in data
             or _ERROR in data
+            or not (data.startswith(lines[len(data)]) or whole_chunks(data, lines))
         ):
             return False
-        self._write(data)
+        write, clock = self._write, self._now  # called as attributes they would be looked up the slow way
+        write(data)
         events = data.count(b"data:")
         if events:
-            now = self._now()
+            now = clock()
             self._gaps[bisect_left(GAP_BOUNDS_S, now - self.token_at)] += 1
             counters = self._counters
             counters.tokens += events

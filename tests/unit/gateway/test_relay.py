@@ -9,7 +9,7 @@ from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.routing import Seat
 from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.counters import EndpointCounters
-from pulsegate.gateway.framing import MAX_EVENT_BYTES, SizeLines, events_of, whole_events
+from pulsegate.gateway.framing import MAX_EVENT_BYTES, SizeLines, events_of, whole_chunks, whole_events
 from pulsegate.gateway.relay import Relay
 from pulsegate.gateway.upstream import UpstreamConnection
 from pulsegate.gateway.usage import Usage
@@ -191,6 +191,33 @@ def test_whatever_the_sizes_of_chunks_all_is_relayed(sizes: list[int], together:
     played.play([chunk(ROLE), b"".join(raw)] if together else [chunk(ROLE), *raw])
     assert played.out.read() == (ROLE + b"".join(events), False)
     assert played.counters.tokens == len(sizes) + 1
+
+
+def test_several_chunks_in_a_read_go_on_without_being_parsed() -> None:
+    several = chunk(delta(content="a")) + chunk(b": ping\n\n") + chunk(delta(content="b") + delta(content="c"))
+    played = Played(Out())
+    played.play([chunk(ROLE), several])
+    assert played.out.writes[-1] is several
+    assert played.conn.pieces == [ROLE]  # of the read before: llhttp has not heard of this one
+    assert played.counters.tokens == 4
+    assert sum(played.counters.gaps.counts) == 2  # one a read
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=5), st.integers(0, 300))
+def test_only_whole_chunks_pass_for_whole_chunks(payloads: list[bytes], keep: int) -> None:
+    raw = b"".join(chunk(payload + b"\n\n") for payload in payloads)
+    lines = SizeLines()
+    assert whole_chunks(raw, lines) or any(b"\n\n\r\n" in payload for payload in payloads)
+    ends = set(itertools.accumulate(len(chunk(payload + b"\n\n")) for payload in payloads))
+    part = raw[: keep % len(raw)]
+    assert not part or len(part) in ends or not whole_chunks(part, lines)
+
+
+@pytest.mark.parametrize("bad", [END, b"5;a\r\nabc\n\n\r\n", b"0x5\r\nabc\n\n\r\n", b"6\r\nabc\n\n\r\n", b"\n\n\r\n"])
+def test_odd_framing_never_passes_for_whole_chunks(bad: bytes) -> None:
+    good = chunk(b"data: a\n\n")
+    assert whole_chunks(good, SizeLines())
+    assert not whole_chunks(good + bad, SizeLines())
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
