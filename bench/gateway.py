@@ -160,10 +160,11 @@ def _answers(gateway: Running) -> bool:
 
 
 def side_by_side(running: Sequence[Running], effort: Effort) -> dict[str, Rounds]:
-    """Every gateway once per round and kind."""
+    """Every gateway once per round and kind; who begins changes, so that nobody always follows the same neighbour."""
     found = {gateway.name: Rounds() for gateway in running}
     for number in range(effort.rounds):
-        for gateway in running:
+        first = number % len(running)
+        for gateway in (*running[first:], *running[:first]):
             print(f"round {number + 1}: {gateway.name}", file=sys.stderr, flush=True)
             rounds = found[gateway.name]
             rounds.json.append(json_round(gateway, effort))
