@@ -45,7 +45,7 @@ test-vllm: $(SETUP)      ## the suites against a real vLLM (installs it into bui
 bench-prober: $(SETUP)   ## cost and punctuality of the prober at 500, 2,000 and 5,000 endpoints
 	$(BIN)/python -m bench.prober
 
-bench: $(SETUP)  ## requests through Pulsegate and through other gateways, side by side (10 minutes, a quiet machine)
+bench: $(SETUP)  ## requests through Pulsegate and through other gateways, side by side (20 minutes, a quiet machine)
 	$(BIN)/python -m bench.gateway $(ARGS)
 
 trial-freeze: $(SETUP)   ## freeze, kill and slow down engines under load: nobody may notice (8 minutes)

@@ -175,7 +175,7 @@ async def run_gateway(
         ListenError: the gateway's address cannot be listened on.
         ValueError: an endpoint's address or a file cannot be used; the message says which, and why.
     """
-    setup = encoded_setup(config, access_log=access_log, created=int(parts.clock.wall()))
+    setup = encoded_setup(config, access_log=access_log)
     listener, succession, inherited = await _take_address(config.gateway.listen)
     if inherited:
         await _acquainted(control.snapshots)
@@ -320,7 +320,7 @@ async def _reload_on(
 
     def read() -> tuple[Config, bytes]:
         new = reload()
-        return new, encoded_setup(new, access_log=gateway.access_log, created=int(parts.clock.wall()))
+        return new, encoded_setup(new, access_log=gateway.access_log)
 
     while True:
         await signals.hang_up.wait()

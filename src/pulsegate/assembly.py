@@ -13,23 +13,22 @@ from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup, RouteSetup
 RANK_HEADER = "X-data-parallel-rank"  # vLLM: pins a request to one rank of a data-parallel server
 
 
-def encoded_setup(config: Config, *, access_log: str | None, created: int) -> bytes:
+def encoded_setup(config: Config, *, access_log: str | None) -> bytes:
     """The worker's setup as it travels, looked at first: it reads the files that it names.
 
     Args:
         config: what is to be served.
         access_log: as in ``Setup``.
-        created: what ``/v1/models`` says, in seconds since the epoch.
 
     Raises:
         ValueError: an endpoint's address or a file cannot be used; the message says which, and why.
     """
-    setup = setup_of(config, access_log=access_log, created=created)
+    setup = setup_of(config, access_log=access_log)
     inspect(setup)
     return msgspec.msgpack.encode(setup)
 
 
-def setup_of(config: Config, *, access_log: str | None, created: int) -> Setup:
+def setup_of(config: Config, *, access_log: str | None) -> Setup:
     """All that a worker needs to know of a configuration.
 
     Raises:
@@ -40,7 +39,7 @@ def setup_of(config: Config, *, access_log: str | None, created: int) -> Setup:
     tls = gateway.tls
     return Setup(
         pools=tuple(_pool(pool, models[pool.name], config) for pool in fleet.pools),
-        routes=tuple(RouteSetup(name=route.name, tiers=route.tiers, created=created) for route in fleet.routes),
+        routes=tuple(RouteSetup(name=route.name, tiers=route.tiers) for route in fleet.routes),
         limits=Limits(
             body_bytes=gateway.max_body_bytes,
             header_timeout_s=gateway.header_timeout_s,
@@ -62,6 +61,7 @@ def _pool(pool: PoolSpec, model: ModelSection, config: Config) -> PoolSetup:
         endpoints=tuple(_endpoint(spec) for spec in pool.endpoints),
         ttft_deadline_s=model.ttft_deadline_s or config.gateway.ttft_deadline_s,
         itl_deadline_s=config.gateway.itl_deadline_s,
+        forward_authorization=model.forward_authorization,
         price=price_of(model, None, config.costs, 0.0),
     )
 

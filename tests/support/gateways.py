@@ -66,7 +66,7 @@ def pool(*ports: int, name: str = POOL, **more: Any) -> PoolSetup:
 
 def setup_of(*pools: PoolSetup, limits: Limits | None = None, **more: Any) -> Setup:
     """One public model, served by these pools in order."""
-    route = RouteSetup(name=MODEL, tiers=tuple(each.name for each in pools), created=1700000000)
+    route = RouteSetup(name=MODEL, tiers=tuple(each.name for each in pools))
     return Setup(pools=pools, routes=(route,), limits=limits or Limits(), **more)
 
 

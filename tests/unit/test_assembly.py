@@ -19,7 +19,7 @@ def configured(text: str, folder: Path = Path()) -> Config:
 
 
 def setup(text: str, folder: Path = Path()) -> Setup:
-    return setup_of(configured(text, folder), access_log=None, created=7)
+    return setup_of(configured(text, folder), access_log=None)
 
 
 def test_ranks_are_pinned_by_a_header() -> None:
@@ -55,10 +55,7 @@ def test_routes_limits_and_deadlines() -> None:
         "models: [{name: a, endpoints: ['http://h:1'], fallbacks: [b]}, {name: b, endpoints: ['http://h:2'], "
         "ttft_deadline: 3s}]"
     )
-    assert [(route.name, route.tiers, route.created) for route in made.routes] == [
-        ("a", ("a", "b"), 7),
-        ("b", ("b",), 7),
-    ]
+    assert [(route.name, route.tiers) for route in made.routes] == [("a", ("a", "b")), ("b", ("b",))]
     assert [(pool.ttft_deadline_s, pool.itl_deadline_s) for pool in made.pools] == [(9, 8), (3, 8)]
     assert (made.limits.body_bytes, made.limits.header_timeout_s, made.limits.body_timeout_s) == (2**20, 1, 2)
     assert (made.drain_timeout_s, made.affinity_header, made.response_headers) == (7, "X-Session", False)
@@ -73,7 +70,7 @@ def test_it_travels_whole(tmp_path: Path) -> None:
     )
     made = setup(text, tmp_path)
     assert made.tls == ServerTls(cert_file=str(pair.cert_file), key_file=str(pair.key_file))
-    encoded = encoded_setup(configured(text, tmp_path), access_log=None, created=7)
+    encoded = encoded_setup(configured(text, tmp_path), access_log=None)
     assert msgspec.msgpack.decode(encoded, type=Setup) == made
 
 
@@ -81,13 +78,13 @@ def test_files_are_looked_at_before_anybody_serves_by_them(tmp_path: Path) -> No
     (tmp_path / "keys.yaml").write_text("keys: 3")
     config = configured("gateway: {keys_file: keys.yaml}\n" + ENDPOINT % "'http://h:1'", tmp_path)
     with pytest.raises(ValueError, match=r"keys\.yaml"):
-        encoded_setup(config, access_log=None, created=0)
+        encoded_setup(config, access_log=None)
     with pytest.raises(ValueError, match="access log"):
-        encoded_setup(configured(ENDPOINT % "'http://h:1'"), access_log="/no/such/folder/log", created=0)
+        encoded_setup(configured(ENDPOINT % "'http://h:1'"), access_log="/no/such/folder/log")
 
 
 def test_an_endpoints_files_are_looked_at_too(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nonsense")
     entry = "{id: e, url: 'https://h:1', tls: {ca_file: ca.pem}}"
     with pytest.raises(ValueError, match="endpoint e: its TLS files"):
-        encoded_setup(configured(ENDPOINT % entry, tmp_path), access_log=None, created=0)
+        encoded_setup(configured(ENDPOINT % entry, tmp_path), access_log=None)

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from pulsegate.assembly import encoded_setup
 from pulsegate.cli import ExitCode
 from pulsegate.config import Config, ConfigErrors, Problem, load, process_environment
 from pulsegate.config.services import AdminSection, GatewaySection
@@ -24,6 +25,7 @@ def check(
     """Exits 0 when the file is right, 3 when it is not. Names that are not found are worth a note, not an error."""
     try:
         config = load(file, process_environment())
+        _look_into_files(config, file)
     except ConfigErrors as exc:
         _report_problems(exc.problems, file, as_json=as_json)
         return ExitCode.UNKNOWN
@@ -33,6 +35,19 @@ def check(
     else:
         _print_summary(config, notes)
     return ExitCode.OK
+
+
+def _look_into_files(config: Config, file: Path) -> None:
+    """Read keys, certificates and authorities as the workers would.
+
+    Raises:
+        ConfigErrors: one of them is of no use.
+    """
+    try:
+        encoded_setup(config, access_log=None)
+    except ValueError as exc:
+        fix = "put that file right, or name another one"
+        raise ConfigErrors([Problem(file=str(file), line=0, column=0, key="", message=str(exc), fix=fix)]) from exc
 
 
 def _report_problems(problems: tuple[Problem, ...], file: Path, *, as_json: bool) -> None:

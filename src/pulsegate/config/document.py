@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pulsegate.config.environment import BrokenReferenceError, MissingVariablesError, expand
 from pulsegate.config.errors import ConfigErrors, Problem
-from pulsegate.config.redaction import KeyPath, hides, is_secret, mask_userinfo, show_key
+from pulsegate.config.redaction import KeyPath, hides, is_secret, mask_url, show_key
 from pulsegate.config.source import Mark, Source, Span
 from pulsegate.config.yaml_nodes import TAG, compose, decode
 
@@ -56,7 +56,7 @@ class Document:
             text = self.texts.get(path[:-1])  # a short form, such as an endpoint's URL alone
         if text is None or hides(path, text, self.known):
             return None
-        return mask_userinfo(text)
+        return mask_url(text)
 
     def _mark(self, path: KeyPath, *, at_key: bool) -> Mark | None:
         places = (self.keys, self.values) if at_key else (self.values, self.keys)

@@ -87,4 +87,5 @@ class ModelSection(Section):
     ejection: EjectionSection = EjectionSection()
     expect: Pattern | None = None
     ttft_deadline_s: Seconds | None = Field(default=None, alias="ttft_deadline")
+    forward_authorization: bool = False
     price: PriceSection | None = None

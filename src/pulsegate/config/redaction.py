@@ -17,6 +17,7 @@ _COMMENT = re.compile(r"#.*")
 _LONG_WORD = re.compile(r"(?<![^\s,{}\[\]\"'#])(?<!\$\{)[^\s,{}\[\]\"']{11,}")
 _HARMLESS_WORD = re.compile(r"https?://|unix:/|[\d.:]+\Z|\w+\*?:\Z")
 _USERINFO = re.compile(r"//[^/@\s\"']*@")
+_QUERY = re.compile(r"(://[^\s?#\"']*)\?[^\s\"']*")
 _LISTS_OF_TEXT = frozenset({"endpoints", "fallbacks"})
 _LONGEST_HARMLESS = 10
 _LONGEST_KEY = 24
@@ -64,9 +65,9 @@ def is_reference(text: str) -> bool:
     return _ONLY_A_REFERENCE.fullmatch(text) is not None
 
 
-def mask_userinfo(text: str) -> str:
-    """Masks ``user:password@`` in URLs."""
-    return _USERINFO.sub(f"//{MASK}@", text)
+def mask_url(text: str) -> str:
+    """Masks what can be secret in URLs: ``user:password@`` and the query."""
+    return _QUERY.sub(rf"\1?{MASK}", _USERINFO.sub(f"//{MASK}@", text))
 
 
 def mask_comment(line: str) -> str:
@@ -85,7 +86,7 @@ def mask_unparsed(lines: Sequence[str], number: int) -> str:
 
 def _by_looks(text: str) -> str:
     """Masks what follows a key that sounds secret, and words that are long enough for a secret."""
-    shown = mask_userinfo(_SECRET_IN_LINE.sub(rf"\g<key>{MASK}", text))
+    shown = mask_url(_SECRET_IN_LINE.sub(rf"\g<key>{MASK}", text))
     return _LONG_WORD.sub(lambda word: word[0] if _HARMLESS_WORD.match(word[0]) else MASK, shown)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from pulsegate.config.errors import Problem, show_path
-from pulsegate.config.redaction import MASK, KeyPath, mask_comment, mask_unparsed, mask_userinfo
+from pulsegate.config.redaction import MASK, KeyPath, mask_comment, mask_unparsed, mask_url
 
 _LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # as YAML counts lines
 _SHOWN_BEFORE = 100
@@ -100,4 +100,4 @@ def _without(spans: list[tuple[int, int]], line: str, start: int, end: int) -> s
         if start <= first < min(last, end):
             shown += line[start:first] + MASK
             start = last
-    return mask_comment(mask_userinfo(shown + line[start:end]))
+    return mask_comment(mask_url(shown + line[start:end]))

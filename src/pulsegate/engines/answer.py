@@ -10,7 +10,7 @@ from pulsegate.core.probe import Fault, FaultClass
 from pulsegate.engines.dialect import Dialect, Facts, Framing
 from pulsegate.engines.error_body import SCANNED_BYTES
 from pulsegate.engines.exchange import Flow
-from pulsegate.engines.faults import classify_answer
+from pulsegate.engines.faults import JUDGED_CHARS, classify_answer
 from pulsegate.engines.redaction import presentable
 from pulsegate.engines.sse import LineSplitter, SseError, SseParser
 
@@ -46,8 +46,8 @@ class Answer:
 
     @property
     def said(self) -> str:
-        """The body of an answer that was not streamed, as lower-case text."""
-        return self._body.decode("utf-8", "replace").lower()
+        """The beginning of the body of an answer that was not streamed, as lower-case text."""
+        return self._body[:JUDGED_CHARS].decode("utf-8", "replace").lower()
 
     def on_head(self, status: int, headers: Mapping[str, str], at_s: float) -> None:  # noqa: ARG002 - no token yet
         """Choose how to read the body."""

@@ -19,8 +19,7 @@ _MESSAGE_KEYS: Final = ("message", "msg", "detail", "status_msg", "error_message
 _CODE_KEYS: Final = ("code", "status_code", "type", "error_type", "status")
 _STATUS_KEYS: Final = ("http_status_code", "code", "status_code", "status")
 _QUOTED_MESSAGE = re.compile(r'"(?:message|error|detail|msg)"\s*:\s*"((?:[^"\\]|\\.)*)')
-_HTML_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]{0,400}>")
+_TAG = re.compile(r"<[^<>]{0,400}>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +103,18 @@ def _plain(text: str) -> str:
     """The message of JSON that was cut off, the title of a web page, or the text itself."""
     if quoted := _QUOTED_MESSAGE.search(text):
         return quoted[1].replace('\\"', '"').replace("\\n", " ")
-    if title := _HTML_TITLE.search(text):
-        return title[1].strip()
+    if title := _html_title(text):
+        return title
     return _TAG.sub(" ", text).strip() if text.lstrip().startswith("<") else text
+
+
+def _html_title(text: str) -> str:
+    """Searched step by step: one pattern for it would look at a page of nothing but beginnings for seconds."""
+    lower = text.lower()
+    tag = lower.find("<title")
+    begin = lower.find(">", tag) + 1 if tag >= 0 else 0
+    end = lower.find("</title", begin) if begin > 0 else -1
+    return text[begin:end].strip() if end >= 0 else ""
 
 
 def declared_error(value: object) -> object | None:

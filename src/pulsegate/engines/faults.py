@@ -12,6 +12,7 @@ How it is read, first match wins:
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -21,6 +22,9 @@ from pulsegate.engines.error_body import ErrorBody, read_error_body, read_error_
 from pulsegate.engines.redaction import presentable
 
 MAX_RETRY_AFTER_S: Final = 3600.0
+JUDGED_CHARS: Final = 4096
+"""How much of an error is looked at: patterns on a megabyte would hold up every other probe."""
+_LAST_CHARS: Final = 1024  # of those: tracebacks say what it was in their last line
 
 
 def _words(*patterns: str) -> re.Pattern[str]:
@@ -159,6 +163,7 @@ def classify_error(value: object, status: int | None = None, secrets: tuple[str,
 
 
 def _classify(http_status: int | None, told: ErrorBody, headers: Mapping[str, str], secrets: tuple[str, ...]) -> Fault:
+    told = replace(told, message=_judged(told.message), codes=tuple(_judged(code) for code in told.codes))
     status = told.status if told.status is not None and told.status >= _FIRST_ERROR else http_status
     failed = status is not None and status >= _FIRST_ERROR
     detail = presentable(told.message, secrets) or presentable(" ".join(told.codes), secrets)
@@ -168,6 +173,13 @@ def _classify(http_status: int | None, told: ErrorBody, headers: Mapping[str, st
         status=status if failed else http_status,
         retry_after_s=retry_after(headers),
     )
+
+
+def _judged(text: str) -> str:
+    """The beginning and the end of a long text."""
+    if len(text) <= JUDGED_CHARS:
+        return text
+    return f"{text[: JUDGED_CHARS - _LAST_CHARS]} ... {text[-_LAST_CHARS:]}"
 
 
 def _kind(status: int | None, told: ErrorBody) -> FaultClass:

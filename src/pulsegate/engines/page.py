@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from pulsegate.core.probe import Fault
+from pulsegate.engines.blame import protocol_fault
 from pulsegate.engines.exchange import Exchange, Flow, Request
 from pulsegate.engines.faults import classify_answer
 from pulsegate.engines.wire import Wire
@@ -55,7 +56,12 @@ class _Collector:
     def on_body(self, data: bytes, at_s: float) -> Flow:  # noqa: ARG002 - pages have no tokens
         """Keep it."""
         self.body += data
-        return Flow.STOP if len(self.body) > self._max_bytes else Flow.CONTINUE
+        return Flow.STOP if self.is_full else Flow.CONTINUE
+
+    @property
+    def is_full(self) -> bool:
+        """More came than is wanted."""
+        return len(self.body) > self._max_bytes
 
     def on_end(self, at_s: float) -> None:
         """Nothing left to do."""
@@ -79,4 +85,6 @@ async def fetch_page(
     fault = exchange.fault
     if fault is None and exchange.status is not None and exchange.status != _OK:
         fault = classify_answer(exchange.status, body, exchange.headers, secrets)
+    elif fault is None and collector.is_full:
+        fault = protocol_fault(f"the page {path} is longer than {max_bytes} bytes", exchange.status)
     return Page(exchange=exchange, body=body, fault=fault)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 MAX_DETAIL_CHARS = 200
 _MASK = "***"
 _SHORTEST_SECRET_CHARS = 4  # masking shorter ones would eat ordinary words
-_SCANNED_CHARS = 4096  # a message is judged and shown by its beginning
+_SCANNED_CHARS = 1024  # a message is shown by its beginning; the time to look for keys grows with its square
 
 _KEY_SHAPES = re.compile(
     r"""

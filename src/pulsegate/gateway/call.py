@@ -189,7 +189,9 @@ class Call:
         if model == self._routing.model:
             model = None
         ask_usage = self._asks_usage(backend)
-        if model is None and not ask_usage:
+        key = self.incoming.key
+        limited = key is not None and key.models is not None  # nobody may read a second "model" than we did
+        if model is None and not ask_usage and not limited:
             return self.incoming.body
         if self._bodies is None:
             self._bodies = {}

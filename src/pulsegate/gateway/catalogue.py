@@ -18,7 +18,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     object: str = "model"
-    created: int
+    created: int = 0  # nobody knows; a time of ours would differ between restarts and replicas
     owned_by: str
 
 
@@ -61,7 +61,7 @@ def model_document(route: Route) -> bytes:
 
 def _model(route: Route) -> Model:
     setup = route.setup
-    return Model(id=setup.name, created=setup.created, owned_by=setup.owned_by)
+    return Model(id=setup.name, owned_by=setup.owned_by)
 
 
 def alive_document(context: Context) -> bytes:

@@ -113,7 +113,7 @@ def _document(context: Context, head: RequestHead, key: Key | None) -> Reply | A
         case b"/v1/models":
             body, tag = models_document(context.roster.routes.values(), key)
             extra = b"ETag: %b\r\n" % tag
-            if head.if_none_match is not None and tag in head.if_none_match:
+            if head.if_none_match is not None and (tag in head.if_none_match or head.if_none_match.strip() == b"*"):
                 return Reply(status=304, extra=extra)
             return Reply(status=200, body=body, extra=extra)
         case path:

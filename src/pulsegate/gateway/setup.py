@@ -91,7 +91,6 @@ class RouteSetup(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     tiers: tuple[PoolName, ...]
-    created: int = 0  # for /v1/models, seconds since the epoch
     owned_by: str = "pulsegate"
 
 

@@ -32,6 +32,15 @@ def test_a_right_file_is_summed_up(file, capsys):
     )
 
 
+def test_files_that_it_names_are_read(file, capsys):
+    (file.parent / "keys.yaml").write_text("keys: [{name: a, sha256: abc}]")
+    file.write_text("gateway: {keys_file: keys.yaml}\n" + file.read_text())
+    assert run(["check", str(file)]) == ExitCode.UNKNOWN
+    said = capsys.readouterr().err
+    assert "keys.yaml" in said
+    assert "sha256 must be 64 hexadecimal digits" in said
+
+
 def test_a_right_file_as_json(file, capsys):
     assert run(["check", str(file), "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out) == {

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -279,3 +280,34 @@ def test_any_json_can_be_read(value: object):
 def test_retry_after(headers: dict[str, str], seconds: float | None):
     assert retry_after(headers) == seconds
     assert classify_answer(503, b"", headers).retry_after_s == seconds
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<title",
+        "<title>",
+        "<",
+        "x",
+        "-a",
+        '"error" ',
+        "model ",
+        "model not ",
+        "nccl ",
+        "the worker ",
+        "{",
+        "a" * 39 + " ",
+    ],
+)
+def test_no_error_body_takes_long_to_read(unit: str) -> None:
+    """One sick server must not hold up the probes of all others: this takes minutes if time grows with the square."""
+    for text in (unit * (65536 // len(unit)), unit * (1048576 // len(unit))):
+        assert classify_answer(500, text.encode()).kind in FaultClass
+        assert classify_answer(500, msgspec.json.encode({"error": {"message": text, "code": text}})).kind in FaultClass
+        assert classify_answer(400, text.encode()).kind in FaultClass
+
+
+def test_a_long_traceback_is_told_by_its_last_line() -> None:
+    body = "Traceback\n" + 'File "x.py", line 1\n' * 9000 + "torch.OutOfMemoryError: CUDA out of memory."
+    assert classify_answer(500, msgspec.json.encode({"detail": body})).kind is FaultClass.CUDA
