@@ -20,6 +20,7 @@ from pulsegate.gateway.context import Context
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.dial import no_password
 from pulsegate.gateway.downstream import LAST_CALL_S, ClientConnection
+from pulsegate.gateway.heads import NOT_FOR_PROVIDERS
 from pulsegate.gateway.identity import request_ids
 from pulsegate.gateway.keys import KeyRing, load_keys
 from pulsegate.gateway.request_head import HeadRules
@@ -165,6 +166,8 @@ class Gateway:
     def _take_over(self, setup: Setup) -> None:
         context = self._context
         names = {name.lower().encode() for pool in setup.pools for e in pool.endpoints for name, _ in e.headers}
+        if any(pool.provider is not None for pool in setup.pools):
+            names |= NOT_FOR_PROVIDERS
         affinity = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
         context.rules = HeadRules(names, affinity)
 

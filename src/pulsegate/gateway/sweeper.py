@@ -75,6 +75,7 @@ class Sweeper:
             for call in [call for call in context.live if call.due_at <= now]:
                 self._overdue(call, now)
             self._look_at_endpoints(now)
+            context.roster.tend(now)
         if self._turn % _REPORT_TURNS == 0:
             self._report()
             context.access.flush()
