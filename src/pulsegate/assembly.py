@@ -12,7 +12,7 @@ from pulsegate.core.fleet import EndpointSpec, PoolSpec
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.engines.target import parse_target
 from pulsegate.gateway.inspection import inspect
-from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup, RouteSetup, ServerTls, Setup
+from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup, ProviderSetup, RouteSetup, ServerTls, Setup
 
 PROVIDER_CONNECT_S = 10.0  # name, TCP and TLS over half the world
 RANK_HEADER = "X-data-parallel-rank"  # vLLM: pins a request to one rank of a data-parallel server
@@ -46,9 +46,10 @@ def setup_of(config: Config, *, access_log: str | None, created: int) -> Setup:
     return Setup(
         pools=(
             *(_pool(pool, models[pool.name], config) for pool in fleet.pools),
-            *(_hosted(model, config) for model in config.models if model.provider is not None),
+            *(_hosted(model, config, created) for model in config.models if model.provider is not None),
         ),
         routes=tuple(RouteSetup(name=route.name, tiers=route.tiers, created=created) for route in fleet.routes),
+        providers=tuple(ProviderSetup(name=one.name, configured=one.configured) for one in config.providers),
         limits=Limits(
             body_bytes=gateway.max_body_bytes,
             header_timeout_s=gateway.header_timeout_s,
@@ -74,7 +75,7 @@ def _pool(pool: PoolSpec, model: ModelSection, config: Config) -> PoolSetup:
     )
 
 
-def _hosted(model: ModelSection, config: Config) -> PoolSetup:
+def _hosted(model: ModelSection, config: Config, created: int) -> PoolSetup:
     """A provider's model: one endpoint per key; none while the provider has no key."""
     provider = config.provider(model.provider or "")
     keys = provider.keys() if provider.configured else ()
@@ -97,6 +98,7 @@ def _hosted(model: ModelSection, config: Config) -> PoolSetup:
         itl_deadline_s=config.gateway.itl_deadline_s,
         late_after_s=inf,  # nobody is to be probed
         ask_usage=provider.ask_usage,
+        price=price_of(model, provider, config.costs, float(created)),
         provider=provider.name,
     )
 

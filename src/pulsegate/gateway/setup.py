@@ -94,6 +94,13 @@ class LedgerSetup(msgspec.Struct, frozen=True, kw_only=True):
     limited: bool = False
 
 
+class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A hosted provider. ``configured``: it has what it takes to be asked."""
+
+    name: str
+    configured: bool = True
+
+
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A public model name and the pools that may serve it, in order. Deadlines are those of the first pool."""
 
@@ -147,6 +154,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     pools: tuple[PoolSetup, ...]
     routes: tuple[RouteSetup, ...]
+    providers: tuple[ProviderSetup, ...] = ()
     limits: Limits = Limits()
     tls: ServerTls | None = None
     keys_file: str | None = None

@@ -125,6 +125,9 @@ class Sweeper:
         seen = self._context.counters.reports(self._context.now)
         if seen:
             self._sink.traffic(seen)
+        news = [told for watch in self._context.roster.watches.values() if (told := watch.news()) is not None]
+        if news:
+            self._sink.providers(news)
 
     def _figures(self) -> None:
         context = self._context

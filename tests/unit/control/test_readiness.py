@@ -38,4 +38,4 @@ def test_some_pool_is_down() -> None:
 
 def test_nobody_serves_or_nothing_is_configured() -> None:
     assert answer(pool("a", view(100, ejected=True))) == (Readiness.NOT_READY, ("pool a serves nobody",))
-    assert answer() == (Readiness.NOT_READY, ("no pool is configured",))
+    assert answer() == (Readiness.NOT_READY, ("nothing is configured",))
