@@ -85,8 +85,9 @@ def _notes(config: Config) -> Iterator[str]:
             yield f"{name}.listen: {section.listen} can be reached from other machines, {who}"
     if not config.models:
         yield "models: nothing is configured, so there is nothing to watch and nowhere to route to"
-    if config.providers:
-        yield "providers: checked, but this version does not use them yet"
+    for provider in config.providers:
+        if not provider.configured:
+            yield f"{provider.name}: it has no key, so it is not asked"
     for model in config.models:
         for endpoint in model.endpoints:
             if endpoint.tls is not None and not endpoint.tls.verify:

@@ -65,7 +65,7 @@ def ready_document(
         wall: now, in seconds since the epoch.
         wall_offset_s: from monotonic seconds to these.
     """
-    pools: dict[str, str] = dict.fromkeys(report.serving, "up") | dict.fromkeys(report.down, "down")
+    pools: dict[str, str] = {**dict.fromkeys(report.serving, "up"), **dict.fromkeys(report.down, "down")}
     cost = report.cost
     document = ReadyDocument(
         status=report.readiness.value,

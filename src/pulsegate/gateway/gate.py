@@ -117,8 +117,9 @@ def judge_event(event: bytes) -> Verdict:
 def _is_cut_short(value: Object) -> bool:
     """Whether it ends for want of the server's resources, and not with its last token."""
     choices = value.get("choices")
-    fields = [cast("Object", choice) for choice in cast("list[object]", choices)] if isinstance(choices, list) else []
-    return any(isinstance(choice, dict) and choice.get("finish_reason") == _CUT_SHORT_REASON for choice in fields)
+    listed = cast("list[object]", choices) if isinstance(choices, list) else []
+    fields = [cast("Object", choice) for choice in listed if isinstance(choice, dict)]
+    return any(choice.get("finish_reason") == _CUT_SHORT_REASON for choice in fields)
 
 
 def _decoded(data: bytes) -> Object | None:

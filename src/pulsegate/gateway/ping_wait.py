@@ -22,14 +22,15 @@ class Asker(Protocol):
 class PingWait:
     """One such request; takes a call's place on its connection."""
 
-    __slots__ = ("_client", "_context", "attempts", "due_at", "incoming", "over")
+    __slots__ = ("_client", "_context", "attempts", "due_at", "incoming", "over", "started_at")
 
     def __init__(self, context: Context, client: Asker, incoming: Incoming) -> None:
         self._context = context
         self._client = client
         self.incoming = incoming
         self.attempts = 0
-        self.due_at = context.now() + PATIENCE_S
+        self.started_at = context.now()
+        self.due_at = self.started_at + PATIENCE_S
         self.over = False
 
     def begin(self) -> None:
