@@ -48,7 +48,7 @@ from pulsegate.export.traffic import TrafficSeries
 from pulsegate.export.workers import WorkerNews
 from pulsegate.ledger.lines import Row as TailRow
 from pulsegate.ledger.tailing import Tail
-from pulsegate.outlook import inform, look_out
+from pulsegate.outlook import inform, look_out, open_outlook
 from pulsegate.status.app import admin_app
 from pulsegate.status.costs import costs_of
 from pulsegate.status.server import AddressInUseError, ListenError, base_url, listen, serving
@@ -114,10 +114,7 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
         probe_observers=(metrics, *(() if books is None else (books,)), *parts.probe_observers),
     )
     prober = Prober(board=board, open_engine=parts.open_engine, audience=audience, clock=clock, timers=loop, lag=lag)
-    outlook = Outlook(partial(cost_view, treasury))
-    look_out(config, outlook)
-    pinging = Pinging(outlook, parts.ping, clock)
-    outlook.ping = pinging.when_fresh
+    outlook, pinging = open_outlook(config, partial(cost_view, treasury), parts.ping, clock)
     desk = Desk(board, prober, clock, outlook)
 
     async def scrape() -> bytes:
@@ -202,13 +199,7 @@ async def run_gateway(
     news = WorkerNews(parts.log, TrafficSeries(control.metrics.registry))
     outlook = control.outlook
     workforce = Workforce(
-        hiring,
-        setup,
-        tell=control.tell,
-        observer=news,
-        clock=parts.clock,
-        cashier=control.treasury,
-        watcher=outlook,
+        hiring, setup, tell=control.tell, observer=news, clock=parts.clock, cashier=control.treasury, watcher=outlook
     )
     async with asyncio.TaskGroup() as group:
         working = group.create_task(workforce.run())
@@ -356,8 +347,7 @@ async def _reload_on(
             control.change(new.fleet())
             if control.treasury is not None:
                 control.treasury.change(cost_policy(new.costs), refuses=refuses(new.costs))
-            look_out(new, control.outlook)
-            control.pinging.changed()
+            look_out(new, control.outlook, control.pinging)
             gateway.workforce.reconfigure(setup)
         except (ConfigError, ValueError) as exc:
             log.error("reload refused, the old configuration stays", problems=str(exc).splitlines())  # noqa: TRY400
