@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from pulsegate import __version__
 from pulsegate.assembly import encoded_setup
-from pulsegate.billing import cost_policy, ledger_setup, open_ledger, probe_books, refuses
+from pulsegate.billing import cost_policy, cost_view, ledger_setup, open_ledger, probe_books, refuses
 from pulsegate.config import Config, ConfigError
 from pulsegate.config.address import Listen
 from pulsegate.control.audience import Audience
@@ -26,6 +26,8 @@ from pulsegate.control.clock import SystemClock
 from pulsegate.control.collector import calm_collector
 from pulsegate.control.desk import Desk
 from pulsegate.control.hiring import hire_process
+from pulsegate.control.outlook import Outlook
+from pulsegate.control.pinging import Ping, Pinging
 from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver
 from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
@@ -37,6 +39,7 @@ from pulsegate.core.board import Board
 from pulsegate.core.events import Event
 from pulsegate.core.fleet import Fleet
 from pulsegate.engines.factory import open_engine
+from pulsegate.engines.ping import ping_provider
 from pulsegate.export.logs import LogFormat, LogObserver, open_log
 from pulsegate.export.metrics import Metrics
 from pulsegate.export.money import MoneyNews
@@ -45,6 +48,7 @@ from pulsegate.export.traffic import TrafficSeries
 from pulsegate.export.workers import WorkerNews
 from pulsegate.ledger.lines import Row as TailRow
 from pulsegate.ledger.tailing import Tail
+from pulsegate.outlook import inform, look_out, open_outlook
 from pulsegate.status.app import admin_app
 from pulsegate.status.costs import costs_of
 from pulsegate.status.server import AddressInUseError, ListenError, base_url, listen, serving
@@ -71,6 +75,7 @@ class Parts:
     rng: Random
     open_engine: EngineFactory = open_engine
     probe_observers: tuple[ProbeObserver, ...] = ()
+    ping: Ping = ping_provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,8 @@ class Control:
     metrics: Metrics
     tell: Callable[[Event], None]
     change: Callable[[Fleet], None]
+    outlook: Outlook
+    pinging: Pinging
     treasury: Treasury[TailRow] | None = None
 
 
@@ -107,7 +114,8 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
         probe_observers=(metrics, *(() if books is None else (books,)), *parts.probe_observers),
     )
     prober = Prober(board=board, open_engine=parts.open_engine, audience=audience, clock=clock, timers=loop, lag=lag)
-    desk = Desk(board, prober, clock)
+    outlook, pinging = open_outlook(config, partial(cost_view, treasury), parts.ping, clock)
+    desk = Desk(board, prober, clock, outlook)
 
     async def scrape() -> bytes:
         worst_s = lag.since(clock.now() - LAG_WINDOW_S)
@@ -119,8 +127,9 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
             await treasury.start()
         banking = None if treasury is None else group.create_task(treasury.run())
         probing = group.create_task(prober.run(config.fleet()))
+        ringing = group.create_task(pinging.run())
         await asyncio.sleep(0)  # one turn, in which the board learns of the fleet
-        async with serving(admin_app(desk, hub, scrape, costs_of(treasury)), sock):
+        async with serving(admin_app(desk, hub, scrape, costs_of(treasury), ping=pinging.fresh), sock):
             try:
                 yield Control(
                     url=base_url(sock),
@@ -131,10 +140,13 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
                     tell=prober.tell,
                     change=prober.change,
                     treasury=treasury,
+                    outlook=outlook,
+                    pinging=pinging,
                 )
             finally:
                 hub.close()
         probing.cancel()
+        ringing.cancel()
         if banking is not None:
             banking.cancel()
 
@@ -175,7 +187,7 @@ async def run_gateway(
         ListenError: the gateway's address cannot be listened on.
         ValueError: an endpoint's address or a file cannot be used; the message says which, and why.
     """
-    setup = encoded_setup(config, access_log=access_log)
+    setup = encoded_setup(config, access_log=access_log, priced_at=parts.clock.wall())
     listener, succession, inherited = await _take_address(config.gateway.listen)
     if inherited:
         await _acquainted(control.snapshots)
@@ -185,10 +197,14 @@ async def run_gateway(
         drain_timeout_s=config.gateway.drain_timeout_s,
     )
     news = WorkerNews(parts.log, TrafficSeries(control.metrics.registry))
-    workforce = Workforce(hiring, setup, tell=control.tell, observer=news, clock=parts.clock, cashier=control.treasury)
+    outlook = control.outlook
+    workforce = Workforce(
+        hiring, setup, tell=control.tell, observer=news, clock=parts.clock, cashier=control.treasury, watcher=outlook
+    )
     async with asyncio.TaskGroup() as group:
         working = group.create_task(workforce.run())
         following = group.create_task(_follow(control.snapshots, workforce))
+        informing = group.create_task(inform(outlook, workforce, parts.clock))
         if control.treasury is not None:
             control.treasury.lend = workforce.allow
         hurrying = group.create_task((hurry or asyncio.Event()).wait())
@@ -198,6 +214,7 @@ async def run_gateway(
             yield DataPlane(url=base_url(listener), workforce=workforce, access_log=access_log)
         finally:
             following.cancel()
+            informing.cancel()
             succession.close()
             listener.close()
             workforce.drain()
@@ -320,7 +337,7 @@ async def _reload_on(
 
     def read() -> tuple[Config, bytes]:
         new = reload()
-        return new, encoded_setup(new, access_log=gateway.access_log)
+        return new, encoded_setup(new, access_log=gateway.access_log, priced_at=parts.clock.wall())
 
     while True:
         await signals.hang_up.wait()
@@ -330,6 +347,7 @@ async def _reload_on(
             control.change(new.fleet())
             if control.treasury is not None:
                 control.treasury.change(cost_policy(new.costs), refuses=refuses(new.costs))
+            look_out(new, control.outlook, control.pinging)
             gateway.workforce.reconfigure(setup)
         except (ConfigError, ValueError) as exc:
             log.error("reload refused, the old configuration stays", problems=str(exc).splitlines())  # noqa: TRY400

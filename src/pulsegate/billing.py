@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from pulsegate.config import Config
@@ -13,13 +14,35 @@ from pulsegate.config.services import ProviderSection
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.ledger import Ledger
 from pulsegate.control.probe_books import ProbeBooks
-from pulsegate.core.cost_gate import CostPolicy
+from pulsegate.control.readiness import CostState, CostView
+from pulsegate.core.cost_gate import CostPolicy, Gate, Scope, Standing
 from pulsegate.core.ids import PoolName
 from pulsegate.core.money import Price
 from pulsegate.gateway.setup import LedgerSetup
 from pulsegate.ledger.summing import Days
 from pulsegate.ledger.syncing import Fsync
 from pulsegate.ledger.writer import LedgerWriter, WritingRules
+
+_GATES = list(Gate)
+
+
+class MoneyKeeper(Protocol):
+    """What of the control process's treasury matters for readiness."""
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """Every limit as it stands."""
+        ...
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether paid calls are refused for the ledger's sake."""
+        ...
+
+    @property
+    def trouble(self) -> str | None:
+        """Why."""
+        ...
 
 
 def ledger_setup(costs: CostsSection) -> LedgerSetup | None:
@@ -64,6 +87,29 @@ def cost_policy(costs: CostsSection) -> CostPolicy:
         provider_limits=costs.provider_limits,
         key_limits=costs.key_limits,
         warn_at=Decimal(costs.warn_at_percent) / 100,
+    )
+
+
+def cost_view(treasury: MoneyKeeper | None) -> CostView:
+    """How money stands, as far as readiness goes: whether a limit for all or for one provider is reached."""
+    if treasury is None:
+        return CostView()
+    common = next((one for one in treasury.standings if one.purse.scope is Scope.ALL), None)
+    shared = [one for one in treasury.standings if one.purse.scope is not Scope.KEY]
+    worst = max(shared, key=lambda one: _GATES.index(one.gate), default=None)
+    status, detail = CostState.OPEN, ""
+    if worst is not None and worst.gate is not Gate.OPEN:
+        status = CostState(worst.gate.value)
+        whose = f" of {worst.purse.name}" if worst.purse.name else ""
+        detail = f"{worst.spent_cny} of {worst.limit_cny} CNY{whose} are spent, {worst.reserved_cny} are reserved"
+    if treasury.is_refusing:
+        status, detail = CostState.CLOSED, treasury.trouble or ""
+    return CostView(
+        status=status,
+        detail=detail,
+        total_cny=None if common is None else common.spent_cny,
+        limit_cny=None if common is None else common.limit_cny,
+        remaining_cny=None if common is None else common.remaining_cny,
     )
 
 

@@ -247,7 +247,10 @@ async def test_nothing_configured_is_not_ready_and_still_alive() -> None:
     async with running("admin: {listen: '127.0.0.1:0'}") as control:
         assert (await request(control.url, "/health")).status == 200
         ready = await request(control.url, "/health/ready")
-        assert (ready.status, ready.json["reasons"]) == (503, ["no pool is configured"])
+        assert (ready.status, ready.json["reasons"]) == (
+            503,
+            ["nothing is configured"],
+        )
         assert (await request(control.url, "/api/endpoints")).json == {"endpoints": []}
 
 

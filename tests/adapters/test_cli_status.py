@@ -15,7 +15,8 @@ from pulsegate.cli import run
 from pulsegate.cli.admin_client import AdminClient, AdminError
 from pulsegate.cli.status_table import Beat, Row, age, bars, fitting, table
 from pulsegate.cli.watch import View
-from pulsegate.status.shapes import Endpoint, EndpointDetail, Probe, Ready
+from pulsegate.control.ready_document import ReadyDocument
+from pulsegate.status.shapes import Endpoint, EndpointDetail, Probe
 
 NOW = 1_750_000_000.0
 
@@ -74,7 +75,17 @@ class Admin:
     def __init__(self):
         self.endpoints = [endpoint()]
         self.details = {}
-        self.ready = {"status": "ready", "reasons": [], "pools": {}, "snapshot_version": 1, "checked_at": "now"}
+        self.ready = {
+            "status": "ready",
+            "detail": "",
+            "models": [],
+            "providers": [],
+            "cost": {"status": "open", "detail": "", "total_cny": None, "limit_cny": None, "remaining_cny": None},
+            "reasons": [],
+            "pools": {},
+            "snapshot_version": 1,
+            "checked_at": "now",
+        }
         self.raw = None
         self.asked = []
 
@@ -256,7 +267,7 @@ def test_no_line_is_longer_than_the_terminal(width):
         Row(endpoint=msgspec.convert(one, Endpoint), beats=(Beat(ttft_ms=20, fast=True),) * 60)
         for one in [*shapes, endpoint(model="another-model")]
     ]
-    ready = msgspec.convert(Admin().ready, Ready)
+    ready = msgspec.convert(Admin().ready, ReadyDocument)
     lines = drawn(table(rows, ready, now=NOW, width=width), width)
     assert all(len(line) <= width for line in lines)
     assert sum("misconf" in line for line in lines) >= 1

@@ -15,6 +15,7 @@ from pulsegate.core.events import TrafficSeen
 from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId, Incarnation, PoolName
+from pulsegate.core.provider_status import ProviderSeen
 from pulsegate.core.snapshot import EndpointView, PoolView, Snapshot
 from pulsegate.gateway.server import Gateway
 from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup, RouteSetup, Setup
@@ -44,12 +45,22 @@ class Heard:
 
     seen: list[TrafficSeen] = field(default_factory=list)
     latest: WorkerFigures | None = None
+    provider_news: list[ProviderSeen] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
+    pings: bool = False
 
     def traffic(self, seen: Sequence[TrafficSeen]) -> None:
         self.seen += seen
 
     def figures(self, figures: WorkerFigures) -> None:
         self.latest = figures
+
+    def providers(self, seen: Sequence[ProviderSeen]) -> None:
+        self.provider_news += seen
+
+    def ask_ping(self, ask: int) -> bool:
+        self.asked.append(ask)
+        return self.pings
 
     def total(self, what: str) -> int:
         return sum(getattr(report, what) for report in self.seen)

@@ -19,7 +19,7 @@ def configured(text: str, folder: Path = Path()) -> Config:
 
 
 def setup(text: str, folder: Path = Path()) -> Setup:
-    return setup_of(configured(text, folder), access_log=None)
+    return setup_of(configured(text, folder), access_log=None, priced_at=0.0)
 
 
 def test_ranks_are_pinned_by_a_header() -> None:
@@ -70,7 +70,7 @@ def test_it_travels_whole(tmp_path: Path) -> None:
     )
     made = setup(text, tmp_path)
     assert made.tls == ServerTls(cert_file=str(pair.cert_file), key_file=str(pair.key_file))
-    encoded = encoded_setup(configured(text, tmp_path), access_log=None)
+    encoded = encoded_setup(configured(text, tmp_path), access_log=None, priced_at=0.0)
     assert msgspec.msgpack.decode(encoded, type=Setup) == made
 
 
@@ -78,13 +78,61 @@ def test_files_are_looked_at_before_anybody_serves_by_them(tmp_path: Path) -> No
     (tmp_path / "keys.yaml").write_text("keys: 3")
     config = configured("gateway: {keys_file: keys.yaml}\n" + ENDPOINT % "'http://h:1'", tmp_path)
     with pytest.raises(ValueError, match=r"keys\.yaml"):
-        encoded_setup(config, access_log=None)
+        encoded_setup(config, access_log=None, priced_at=0.0)
     with pytest.raises(ValueError, match="access log"):
-        encoded_setup(configured(ENDPOINT % "'http://h:1'"), access_log="/no/such/folder/log")
+        encoded_setup(configured(ENDPOINT % "'http://h:1'"), access_log="/no/such/folder/log", priced_at=0.0)
 
 
 def test_an_endpoints_files_are_looked_at_too(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nonsense")
     entry = "{id: e, url: 'https://h:1', tls: {ca_file: ca.pem}}"
     with pytest.raises(ValueError, match="endpoint e: its TLS files"):
-        encoded_setup(configured(ENDPOINT % entry, tmp_path), access_log=None)
+        encoded_setup(configured(ENDPOINT % entry, tmp_path), access_log=None, priced_at=0.0)
+
+
+PRESETS = {
+    "deepseek": ("api.deepseek.com", "/v1"),
+    "zhipu": ("open.bigmodel.cn", "/api/paas/v4"),
+    "dashscope": ("dashscope.aliyuncs.com", "/compatible-mode/v1"),
+    "moonshot": ("api.moonshot.cn", "/v1"),
+    "siliconflow": ("api.siliconflow.cn", "/v1"),
+    "openai": ("api.openai.com", "/v1"),
+    "openrouter": ("openrouter.ai", "/api/v1"),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_need_a_name_and_a_key(name: str) -> None:
+    made = setup(
+        "models: [{name: m, provider: NAME}]\nproviders: [{name: NAME, api_key: '${KEY}'}]".replace("NAME", name)
+    )
+    [pool], [route] = made.pools, made.routes
+    [one] = pool.endpoints
+    assert (one.host, one.api_path, one.port, one.host_header) == (*PRESETS[name], 443, PRESETS[name][0])
+    assert one.tls is not None
+    assert one.tls.verify
+    assert one.headers == (("Authorization", "Bearer sk-secret"),)
+    assert (one.id, one.model, pool.provider, route.tiers) == (f"{name}/m", "m", name, ("m",))
+
+
+def test_providers_keys_and_names() -> None:
+    made = setup(
+        "models: [{name: a, provider: second, fallbacks: [b]}, {name: b, provider: own, model: theirs}]\n"
+        "providers:\n"
+        "  - {name: second, preset: deepseek, api_keys: [k1, k2], models: {a: deepseek-chat}}\n"
+        "  - {name: own, base_url: 'http://10.0.0.1:9000', ask_usage: false}\n"
+    )
+    first, other = made.pools
+    assert [(one.id, one.key, one.model) for one in first.endpoints] == [
+        ("second/a#1", "second#1", "deepseek-chat"),
+        ("second/a#2", "second#2", "deepseek-chat"),
+    ]
+    [one] = other.endpoints
+    assert (one.api_path, one.headers, one.model, other.ask_usage) == ("/v1", (), "theirs", False)
+    assert made.routes[0].tiers == ("a", "b")
+
+
+def test_a_preset_without_a_key_is_not_asked() -> None:
+    made = setup("models: [{name: m, provider: zhipu}]\nproviders: [{name: zhipu}]")
+    assert made.pools[0].endpoints == ()
+    assert not made.providers[0].configured

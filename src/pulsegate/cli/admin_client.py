@@ -9,7 +9,8 @@ from urllib.parse import quote
 import msgspec
 
 from pulsegate.config.address import provider_url
-from pulsegate.status.shapes import Endpoint, EndpointDetail, Ready
+from pulsegate.control.ready_document import ReadyDocument
+from pulsegate.status.shapes import Endpoint, EndpointDetail
 
 TIMEOUT_S: Final = 3.0
 _MAX_BYTES: Final = 64 * 2**20
@@ -46,9 +47,9 @@ class AdminClient:
         """One endpoint with its last probes."""
         return self._get(f"/api/endpoints/{quote(name, safe='')}", EndpointDetail)
 
-    def readiness(self) -> Ready:
+    def readiness(self) -> ReadyDocument:
         """May traffic be sent there?"""
-        return self._get("/health/ready", Ready, also_ok=503)
+        return self._get("/health/ready", ReadyDocument, also_ok=503)
 
     def _get(self, path: str, shape: type[T], also_ok: int | None = None) -> T:
         try:

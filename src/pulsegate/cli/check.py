@@ -44,7 +44,7 @@ def _look_into_files(config: Config, file: Path) -> None:
         ConfigErrors: one of them is of no use.
     """
     try:
-        encoded_setup(config, access_log=None)
+        encoded_setup(config, access_log=None, priced_at=0.0)  # thrown away
     except ValueError as exc:
         fix = "put that file right, or name another one"
         raise ConfigErrors([Problem(file=str(file), line=0, column=0, key="", message=str(exc), fix=fix)]) from exc
@@ -100,8 +100,9 @@ def _notes(config: Config) -> Iterator[str]:
             yield f"{name}.listen: {section.listen} can be reached from other machines, {who}"
     if not config.models:
         yield "models: nothing is configured, so there is nothing to watch and nowhere to route to"
-    if config.providers:
-        yield "providers: checked, but this version does not use them yet"
+    for provider in config.providers:
+        if not provider.configured:
+            yield f"{provider.name}: it has no key, so it is not asked"
     for model in config.models:
         for endpoint in model.endpoints:
             if endpoint.tls is not None and not endpoint.tls.verify:

@@ -10,7 +10,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pulsegate.status.shapes import Endpoint, Ready
+from pulsegate.control.ready_document import ReadyDocument
+from pulsegate.status.shapes import Endpoint
 
 STYLES = {
     "healthy": "green",
@@ -55,7 +56,9 @@ class Row:
     beats: tuple[Beat, ...] = ()
 
 
-def table(rows: Sequence[Row], readiness: Ready | None, *, now: float, width: int, height: int | None = None) -> Group:
+def table(
+    rows: Sequence[Row], readiness: ReadyDocument | None, *, now: float, width: int, height: int | None = None
+) -> Group:
     """The whole picture. ``now`` is seconds since the epoch; ``height`` limits the lines: the worst rows are kept."""
     shown = fitting([row.endpoint for row in rows], height)
     kept = [rows[index] for index in shown]
@@ -168,7 +171,7 @@ def _left_out(rows: Sequence[Row]) -> Text:
     return Text.assemble((f"... and {len(rows):,} more: ", "dim"), _counts(rows))
 
 
-def _summary(rows: Sequence[Row], readiness: Ready | None) -> Text:
+def _summary(rows: Sequence[Row], readiness: ReadyDocument | None) -> Text:
     text = Text()
     if readiness is not None:
         text.append(readiness.status.replace("_", " "), style=_READINESS_STYLES.get(readiness.status, "bold"))

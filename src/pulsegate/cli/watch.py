@@ -18,7 +18,8 @@ from pulsegate.cli import ExitCode
 from pulsegate.cli.admin_client import AdminClient, AdminError
 from pulsegate.cli.status_table import Beat, Row, age, fitting, table
 from pulsegate.control.ports import Clock
-from pulsegate.status.shapes import Endpoint, EndpointDetail, Probe, Ready
+from pulsegate.control.ready_document import ReadyDocument
+from pulsegate.status.shapes import Endpoint, EndpointDetail, Probe
 
 EVERY_S: Final = 1.0
 MANY: Final = 200  # from so many endpoints on the list is asked for less often: it is made by the prober's own process
@@ -50,7 +51,7 @@ class View:
     client: AdminClient
     clock: Clock
     endpoints: Sequence[Endpoint] = ()
-    readiness: Ready | None = None
+    readiness: ReadyDocument | None = None
     histories: dict[str, "History"] = field(default_factory=dict[str, "History"])
     answered_at: float | None = None
     trouble: str = ""

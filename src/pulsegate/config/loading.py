@@ -13,7 +13,7 @@ from pulsegate.config.models import ModelSection
 from pulsegate.config.policies import EJECTION, PROBE
 from pulsegate.config.schema import FileSection
 from pulsegate.config.services import AdminSection, GatewaySection, ProviderSection
-from pulsegate.core.fleet import EjectionPolicy, Fleet, PoolSpec, ProbePolicy, RouteSpec
+from pulsegate.core.fleet import EjectionPolicy, Fleet, PoolSpec, ProbePolicy, ProviderSpec, RouteSpec
 from pulsegate.core.ids import PoolName
 
 MAX_FILE_BYTES = 16 * 2**20
@@ -34,15 +34,30 @@ class Config:
     costs: CostsSection
 
     def fleet(self) -> Fleet:
-        """The pools that are probed and the routes over them.
+        """The pools that are probed, and the routes over these and over the models of providers.
 
-        Fallbacks of fallbacks follow in depth-first order, each pool once. A model that a provider serves has no pool,
-        so it is in no tier here.
+        Fallbacks of fallbacks follow in depth-first order, each pool once.
         """
         pools = tuple(self._pool(model) for model in self.models if model.endpoints)
         by_name = {model.name: model for model in self.models}
-        routes = tuple(RouteSpec(name=pool.name, tiers=_tiers(by_name[pool.name], by_name)) for pool in pools)
+        routes = tuple(RouteSpec(name=model.name, tiers=_tiers(model, by_name)) for model in self.models)
         return Fleet(pools=pools, routes=routes)
+
+    def provider(self, name: str) -> ProviderSection:
+        """The provider of that name, which exists."""
+        return next(provider for provider in self.providers if provider.name == name)
+
+    def provider_specs(self) -> tuple[ProviderSpec, ...]:
+        """The providers, to be pinged."""
+        return tuple(
+            ProviderSpec(
+                name=provider.name,
+                keys=provider.keys(),
+                configured=provider.configured,
+                ping_interval_s=provider.ping_interval_s,
+            )
+            for provider in self.providers
+        )
 
     def _pool(self, model: ModelSection) -> PoolSpec:
         name = PoolName(model.name)
@@ -61,7 +76,7 @@ def _tiers(model: ModelSection, by_name: Mapping[str, ModelSection]) -> tuple[Po
         if name not in tiers:
             tiers[name] = None
             pending.extend(reversed(by_name[name].fallbacks))
-    return tuple(PoolName(name) for name in tiers if by_name[name].endpoints)
+    return tuple(PoolName(name) for name in tiers)
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:

@@ -1,8 +1,10 @@
 """What may be asked of a running control process, and what an operator may tell it: the port of admin surfaces."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pulsegate.control.clock import wall_time_of
+from pulsegate.control.outlook import Outlook
 from pulsegate.control.ports import Clock
 from pulsegate.control.prober import Prober
 from pulsegate.control.readiness import ReadinessReport, readiness_of
@@ -17,7 +19,8 @@ from pulsegate.core.status import EndpointStatus
 class Desk:
     """Reads the board, and passes on what an operator asks for."""
 
-    def __init__(self, board: Board, prober: Prober, clock: Clock) -> None:
+    def __init__(self, board: Board, prober: Prober, clock: Clock, outlook: Outlook | None = None) -> None:
+        self._outlook = outlook
         self._board = board
         self._prober = prober
         self._clock = clock
@@ -53,7 +56,10 @@ class Desk:
 
     def readiness(self) -> ReadinessReport:
         """May traffic be sent here?"""
-        return readiness_of(self._board.snapshot)
+        snapshot, outlook = self._board.snapshot, self._outlook
+        if outlook is None:
+            return readiness_of(snapshot)
+        return readiness_of(replace(snapshot, pools=snapshot.pools + outlook.pools()), outlook.knowledge())
 
     def uptime_s(self) -> float:
         """Seconds since this process began to work."""

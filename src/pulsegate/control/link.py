@@ -9,8 +9,10 @@ from typing import Final
 
 import msgspec
 
+from pulsegate.control.readiness import CostView
 from pulsegate.core.events import TrafficSeen
 from pulsegate.core.figures import WorkerFigures
+from pulsegate.core.provider_status import KeyPing, ProviderSeen
 from pulsegate.core.snapshot import Snapshot
 
 MAX_FRAME_BYTES = 64 * 2**20
@@ -109,8 +111,33 @@ class LedgerState(msgspec.Struct, frozen=True, tag="ledger"):
     problem: str | None
 
 
-ToWorker = NewSetup | NewSnapshot | DrainNow | Admission | Allowance
-FromWorker = Ready | Refused | Traffic | Figures | MayPay | Paid | Forgone | LedgerState
+class Providers(msgspec.Struct, frozen=True, tag="providers"):
+    """How hosted providers are now, as this worker knows them; those that have not changed are left out."""
+
+    seen: list[ProviderSeen]
+
+
+class PingAsked(msgspec.Struct, frozen=True, tag="ping_asked"):
+    """Somebody wants to know how providers are now: ``PingOver`` with the same number comes back."""
+
+    ask: int
+
+
+class PingOver(msgspec.Struct, frozen=True, tag="ping_over"):
+    """What is known of providers is fresh; a ``NewOutlook`` with it has come before."""
+
+    ask: int
+
+
+class NewOutlook(msgspec.Struct, frozen=True, tag="outlook"):
+    """What only the control process knows: the latest ping with each key, and how money stands."""
+
+    pings: list[KeyPing]
+    cost: CostView
+
+
+ToWorker = NewSetup | NewSnapshot | DrainNow | Admission | Allowance | NewOutlook | PingOver
+FromWorker = Ready | Refused | Traffic | Figures | MayPay | Paid | Forgone | LedgerState | Providers | PingAsked
 Money = MayPay | Paid | Forgone | LedgerState
 Message = ToWorker | FromWorker
 

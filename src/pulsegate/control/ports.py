@@ -1,6 +1,6 @@
 """The Protocols that the control plane needs; adapters implement them, ``app.py`` wires them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from pulsegate.control.line import Line
@@ -11,6 +11,7 @@ from pulsegate.core.events import Effect
 from pulsegate.core.figures import WorkerFigures
 from pulsegate.core.fleet import EndpointSpec, Fleet
 from pulsegate.core.probe import Counters, ProbeAsk, ProbeResult
+from pulsegate.core.provider_status import ProviderSeen
 from pulsegate.core.snapshot import Snapshot
 
 
@@ -160,6 +161,22 @@ class MoneyObserver(Protocol):
 
     def ledger_troubled(self, problem: str | None) -> None:
         """The ledger cannot be written or read, or can be again (None)."""
+        ...
+
+
+class ProviderWatcher(Protocol):
+    """Takes what workers know of hosted providers. Must be quick and must not raise."""
+
+    def heard(self, worker: int, seen: Iterable[ProviderSeen]) -> None:
+        """So that worker's providers are now."""
+        ...
+
+    def forget(self, worker: int) -> None:
+        """That worker is gone."""
+        ...
+
+    def when_fresh(self, done: Callable[[], object]) -> None:
+        """Call ``done`` when providers have been pinged just now, perhaps at once."""
         ...
 
 

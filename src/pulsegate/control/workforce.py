@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import assert_never
 
 from pulsegate.control.holding import Holding
@@ -25,14 +26,19 @@ from pulsegate.control.link import (
     LinkError,
     MayPay,
     Message,
+    Money,
+    NewOutlook,
     NewSetup,
     NewSnapshot,
     Paid,
+    PingAsked,
+    PingOver,
+    Providers,
     Ready,
     Refused,
     Traffic,
 )
-from pulsegate.control.ports import Cashier, Clock, Hire, Hired, WorkforceObserver
+from pulsegate.control.ports import Cashier, Clock, Hire, Hired, ProviderWatcher, WorkforceObserver
 from pulsegate.core.events import Event
 from pulsegate.core.snapshot import Snapshot
 
@@ -59,7 +65,9 @@ class Workforce:
         setup: the data plane's encoding of what to serve.
         tell: takes the evidence of users' requests.
         observer: is told of workers that come, go and complain, and of their figures.
+        clock: how old workers become.
         cashier: answers what workers ask and tell about money.
+        watcher: takes what workers know of hosted providers.
     """
 
     def __init__(
@@ -71,11 +79,13 @@ class Workforce:
         observer: WorkforceObserver,
         clock: Clock,
         cashier: Cashier | None = None,
+        watcher: ProviderWatcher | None = None,
     ) -> None:
         self._hiring = hiring
         self._setup = setup
         self._tell = tell
         self._observer = observer
+        self._watcher = watcher
         self._clock = clock
         self._cashier = cashier
         self._allowance: Allowance | None = None
@@ -84,6 +94,7 @@ class Workforce:
         self._unanswered: dict[int, deque[bytes]] = {}  # by worker: setups that it has said nothing about yet
         self._proven: bytes | None = None  # a setup that a worker serves by
         self._snapshot: Snapshot | None = None
+        self._outlook: NewOutlook | None = None
         self._settled = asyncio.Event()
         self._problem: str | None = None
         self._ending = asyncio.Event()
@@ -119,6 +130,14 @@ class Workforce:
         self._allowance = allowance
         for line in self._lines.values():
             line.say(allowance)
+
+    def inform(self, outlook: NewOutlook) -> None:
+        """Tell what is known of providers and money, if it has changed."""
+        if outlook == self._outlook:
+            return
+        self._outlook = outlook
+        for line in self._lines.values():
+            line.say(outlook)
 
     def reconfigure(self, setup: bytes) -> None:
         """Serve this from now on."""
@@ -179,6 +198,8 @@ class Workforce:
                 hired.line.say(NewSnapshot(self._snapshot))
             if self._allowance is not None:
                 hired.line.say(self._allowance)
+            if self._outlook is not None:
+                hired.line.say(self._outlook)
             if self._ending.is_set():
                 hired.line.say(DrainNow(self._hiring.drain_timeout_s))
             return await _outlast(hired)
@@ -190,6 +211,8 @@ class Workforce:
             if self._cashier is not None:
                 self._cashier.gone(number)
             self._observer.worker_gone(number)
+            if self._watcher is not None:
+                self._watcher.forget(number)
 
     def _heard(self, number: int, message: Message) -> None:
         match message:
@@ -209,14 +232,35 @@ class Workforce:
             case Figures():
                 self._observer.worker_counted(number, message.figures)
             case MayPay() | Paid() | Forgone() | LedgerState():
-                if self._cashier is not None:
-                    admission = self._cashier.heard(number, message)
-                    if admission is not None:
-                        self._lines[number].say(admission)
-            case NewSetup() | NewSnapshot() | DrainNow() | Admission() | Allowance():
+                self._heard_of_money(number, message)
+            case Providers() | PingAsked():
+                self._heard_of_providers(number, message)
+            case NewSetup() | NewSnapshot() | DrainNow() | Admission() | Allowance() | NewOutlook() | PingOver():
                 raise LinkError(f"a worker sent {type(message).__name__}")
             case _:
                 assert_never(message)
+
+    def _heard_of_money(self, number: int, message: Money) -> None:
+        admission = None if self._cashier is None else self._cashier.heard(number, message)
+        if admission is not None:
+            self._lines[number].say(admission)
+
+    def _heard_of_providers(self, number: int, message: Providers | PingAsked) -> None:
+        watcher = self._watcher
+        if isinstance(message, Providers):
+            if watcher is not None:
+                watcher.heard(number, message.seen)
+            return
+        over = partial(self._say, number, PingOver(message.ask))
+        if watcher is None:
+            over()
+        else:
+            watcher.when_fresh(over)
+
+    def _say(self, number: int, message: Message) -> None:
+        line = self._lines.get(number)
+        if line is not None:
+            line.say(message)
 
 
 async def _outlast(hired: Hired) -> int:

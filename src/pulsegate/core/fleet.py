@@ -102,10 +102,26 @@ class PoolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteSpec:
-    """A public model name and the pools that may serve it, in order: its own first, then the fallbacks."""
+    """A public model name and the pools that may serve it, in order: its own first, then the fallbacks.
+
+    The models of providers are pools here, too, of a kind that is not probed.
+    """
 
     name: str
     tiers: tuple[PoolName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSpec:
+    """A hosted provider, as far as it can be pinged: one endpoint per key, whose id is the key's name.
+
+    ``configured``: it has what it takes to be asked. ``ping_interval_s`` 0: only when somebody asks for it.
+    """
+
+    name: str
+    keys: tuple[EndpointSpec, ...]
+    configured: bool = True
+    ping_interval_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,7 @@ RECHECK_S: Final = 1.0
 
 _UNBOOKED: Final = frozenset({FailureKind.CONNECT, FailureKind.LOCAL, FailureKind.EJECTED, FailureKind.COST})
 _NEVER_LEFT: Final = frozenset({FailureKind.CONNECT, FailureKind.COST})
+_OF_THE_KEY: Final = frozenset({FailureKind.REJECTED, FailureKind.OVERLOAD})
 _HEDGED: Final = "suspect"
 _FIRST_WINS: Final = (Relay(0),)
 
@@ -157,9 +158,12 @@ class Rescue:
         self, attempt: int, kind: FailureKind, now: float, retry_after_s: float | None = None
     ) -> tuple[Action, ...]:
         """That attempt ended by itself (its connection needs no ``Cancel``). Empty while another one is under way."""
-        if not self._drop([run for run in self._running if run.attempt == attempt]):
+        runs = [run for run in self._running if run.attempt == attempt]
+        if not self._drop(runs):
             return ()
         self._failures += (kind,)
+        if kind not in _OF_THE_KEY and runs[0].seat.shared:
+            self._forget_server(runs[0].seat)
         if kind in _NEVER_LEFT:
             self._unreached += 1
         if retry_after_s is not None:
@@ -196,7 +200,7 @@ class Rescue:
 
         The first attempt goes on. No fallback is asked for a mere suspicion: its tokens may cost money.
         """
-        if not self._policy.hedge or all(run.seat is not seat for run in self._running):
+        if not self._policy.hedge or seat.shared or all(run.seat is not seat for run in self._running):
             return ()
         return self._hedge(now)
 
@@ -217,6 +221,12 @@ class Rescue:
         cancels = self._drop(self._running)
         self._finish()
         return cancels
+
+    def _forget_server(self, seat: Seat) -> None:
+        """Its server failed whatever the key: the other keys for it count as tried."""
+        for tier in self._plan().tiers:
+            if tier.pool == seat.pool:
+                self._tried += tier.low
 
     # how attempts begin
 
@@ -257,7 +267,8 @@ class Rescue:
             return self._end(blame(self._failures, self._retry_after_s))
         seat = self._choose()
         if isinstance(seat, Refusal) and seat is not Refusal.FULL:
-            return self._end(NOBODY if seat is Refusal.DOWN else blame(self._failures, self._retry_after_s))
+            down = seat is Refusal.DOWN and not _OF_THE_KEY.intersection(self._failures)
+            return self._end(NOBODY if down else blame(self._failures, self._retry_after_s))
         booked = kind not in _UNBOOKED
         self._wanted = kind
         if isinstance(seat, Refusal):

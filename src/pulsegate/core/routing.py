@@ -36,6 +36,8 @@ class Seat:
     one at its end, whatever the end). ``seat_views`` writes the other fields from the snapshot; ``limit`` is the
     operator's own cap, from the configuration, and holds beside the snapshot's ``max_inflight``.
 
+    ``shared``: the seats of its pool are one server, asked with different keys.
+
     ``affinity_seed`` is a stable 64-bit hash of the id (``affinity_seed_of``); rendezvous hashing mixes it with the
     key's. Compared by identity, hashable.
     """
@@ -43,6 +45,7 @@ class Seat:
     id: EndpointId
     pool: PoolName
     limit: int | None = None
+    shared: bool = False
     affinity_seed: int = 0
     inflight: int = 0
     weight: int = 0

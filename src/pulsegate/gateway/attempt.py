@@ -15,6 +15,11 @@ ERROR_BODY_BYTES = 1024 * 1024
 class Errand(Protocol):
     """What an attempt is made for."""
 
+    @property
+    def streams(self) -> bool:
+        """Whether a stream was asked for."""
+        ...
+
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
         """Head and body to send to this endpoint."""
         ...
@@ -227,6 +232,9 @@ class Attempt:
             conn.abort()
             self.conn = None
         self.leave()
+
+    def spoilt(self) -> None:
+        """After its first token it was cut, fell silent, or ended with an error."""
 
     def leave(self) -> None:
         """The endpoint is free of this attempt: the connection is given back if it may be used again, else closed."""

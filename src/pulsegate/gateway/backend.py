@@ -12,6 +12,7 @@ from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.counters import EndpointCounters
 from pulsegate.gateway.dial import DialError, client_context, dial
 from pulsegate.gateway.heads import request_prefix
+from pulsegate.gateway.provider_watch import ProviderWatch
 from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup
 from pulsegate.gateway.upstream import UpstreamConnection
 
@@ -56,6 +57,7 @@ class Backend:
         "pool",
         "seat",
         "setup",
+        "watch",
     )
 
     def __init__(
@@ -74,12 +76,15 @@ class Backend:
             OSError: a TLS file cannot be read.
         """
         self.setup = setup
+        self.watch: ProviderWatch | None = None
         self.model = setup.model
         self.pool = pool
         self.counters = counters
         self.seat: Seat = counters.seat
         self.json_id = json_text(setup.id)
         self.header_line = b"X-Pulsegate-Endpoint: %b\r\n" % setup.id.encode("latin-1", "replace")
+        if pool.provider is not None:
+            self.header_line += b"X-Pulsegate-Provider: %b\r\n" % pool.provider.encode("latin-1", "replace")
         self.connections: set[UpstreamConnection] = set()
         self.dialing = 0
         self._context: ssl.SSLContext | None = None if setup.tls is None else client_context(setup.tls)
@@ -91,8 +96,10 @@ class Backend:
         self._known: tuple[bytes, AnswerHead] | None = None
         self._retired = False
 
-    def adjust(self, pool: PoolSetup, limits: Limits) -> None:
-        """Take over what has changed around the endpoint."""
+    def adjust(self, pool: PoolSetup, limits: Limits, watch: ProviderWatch | None = None) -> None:
+        """Take over what has changed around the endpoint; ``watch`` of its provider, if it has one."""
+        self.watch = watch
+        self.seat.shared = watch is not None
         self.pool = pool
         self._limits = limits
         self.seat.pool = pool.name
@@ -122,8 +129,9 @@ class Backend:
         self._spawn(self._open(taker))
 
     async def _open(self, taker: Taker) -> None:
+        timeout_s = self.setup.connect_timeout_s or self._limits.connect_timeout_s
         try:
-            conn = await dial(self.setup, self._context, self._make, self._limits.connect_timeout_s)
+            conn = await dial(self.setup, self._context, self._make, timeout_s)
         except DialError as exc:
             self.dialing -= 1
             taker.unreachable(exc.kind, str(exc))
@@ -166,7 +174,8 @@ class Backend:
             if conn.idle_since:
                 break
             conn.idle_since = now
-        while idle and (idle[0].closed or idle[0].idle_since < now - self._limits.upstream_idle_s):
+        oldest = now - (self.setup.idle_s or self._limits.upstream_idle_s)
+        while idle and (idle[0].closed or idle[0].idle_since < oldest):
             idle.popleft().abort()
 
     def retire(self) -> None:

@@ -18,6 +18,7 @@ from pulsegate.gateway.context import Context
 from pulsegate.gateway.delivery import Delivery, answer_head
 from pulsegate.gateway.errors import INTERNAL, ApiError
 from pulsegate.gateway.intake import Incoming
+from pulsegate.gateway.provider_attempt import attempt_at
 from pulsegate.gateway.request import Routing, rewritten
 from pulsegate.gateway.roster import Route
 from pulsegate.gateway.usage import ASKS_USAGE, Usage
@@ -137,10 +138,11 @@ class Call:
         context = self._context
         if number:
             self._route.counters.replayed(str(self._rescue.cause or ""))
-        attempt = Attempt(
+        backend = context.roster.backends[seat.id]
+        attempt = attempt_at(
+            backend,
             self,
             number,
-            context.roster.backends[seat.id],
             now=context.now() if number else self.started_at,
             held_limit=context.setup.limits.held_bytes,
         )
@@ -169,6 +171,11 @@ class Call:
         attempt.cancel()
         if self._books is not None:
             self._books.given_up(attempt)
+
+    @property
+    def streams(self) -> bool:
+        """Errand: whether a stream was asked for."""
+        return self._routing.stream is True
 
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
         """Errand: head and body for this endpoint."""
@@ -298,7 +305,11 @@ class Call:
         """Hedge a stream on a new, deaf connection if later ones are served there or none is; else it queues."""
         for attempt in self._attempts.values():
             counters, since = attempt.backend.counters, attempt.started_at
-            if attempt.unheard and (counters.answered_from > since or counters.sign_at < now - OVERTAKEN_AFTER_S):
+            if (
+                attempt.backend.pool.provider is None
+                and attempt.unheard
+                and (counters.answered_from > since or counters.sign_at < now - OVERTAKEN_AFTER_S)
+            ):
                 return self._rescue.endpoint_suspect(attempt.backend.seat, now)
         return ()
 

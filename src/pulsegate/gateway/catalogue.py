@@ -2,15 +2,19 @@
 
 import hashlib
 from collections.abc import Collection
+from dataclasses import replace
 
 import msgspec
 
 from pulsegate.control.clock import iso8601
-from pulsegate.control.readiness import Readiness, readiness_of
-from pulsegate.core.ids import PoolName
+from pulsegate.control.readiness import Knowledge, Readiness, readiness_of
+from pulsegate.control.ready_document import ready_document
+from pulsegate.core.fleet import RouteSpec
+from pulsegate.core.provider_status import ProviderStatus, status_of
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.keys import Key
 from pulsegate.gateway.roster import Route
+from pulsegate.gateway.setup import ProviderSetup
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,16 +41,6 @@ class Alive(msgspec.Struct, frozen=True, kw_only=True):
     checked_at: str
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /health/ready``, in the shape of the admin port's."""
-
-    status: str
-    reasons: list[str]
-    pools: dict[PoolName, str]
-    snapshot_version: int | None
-    checked_at: str
-
-
 def models_document(routes: Collection[Route], key: Key | None) -> tuple[bytes, bytes]:
     """The models that this key may use, in the order of the configuration, and an ETag of that list."""
     models = [_model(route) for route in routes if key is None or key.may_use(route.setup.name)]
@@ -70,19 +64,27 @@ def alive_document(context: Context) -> bytes:
     return msgspec.json.encode(Alive(uptime_s=uptime_s, checked_at=iso8601(context.wall())))
 
 
-def ready_document(context: Context) -> tuple[int, bytes]:
-    """Readiness by the routing table that requests are served by now; not ready, too, while this worker drains."""
-    roster = context.roster
-    report = readiness_of(roster.table)
-    readiness, reasons = report.readiness, list(report.reasons)
-    if context.draining:
-        readiness = Readiness.NOT_READY
-        reasons.insert(0, "draining")
-    document = Ready(
-        status=readiness,
-        reasons=reasons,
-        pools=dict.fromkeys(report.serving, "up") | dict.fromkeys(report.down, "down"),
-        snapshot_version=roster.version,
-        checked_at=iso8601(context.wall()),
+def readiness(context: Context) -> tuple[int, bytes]:
+    """Readiness by what requests are served by now; not ready, too, while this worker drains."""
+    roster, setup = context.roster, context.setup
+    known = Knowledge(
+        routes=[RouteSpec(name=route.name, tiers=route.tiers) for route in setup.routes],
+        providers=tuple(_provider(context, provider) for provider in setup.providers),
+        hosted=tuple((pool.name, pool.provider) for pool in setup.pools if pool.provider is not None),
+        cost=context.cost,
     )
-    return 503 if readiness is Readiness.NOT_READY else 200, msgspec.json.encode(document)
+    report = readiness_of(roster.table, known)
+    if context.draining:
+        report = replace(report, readiness=Readiness.NOT_READY, reasons=("draining", *report.reasons))
+    wall = context.wall()
+    return ready_document(report, roster.version, wall, wall - context.now())
+
+
+def _provider(context: Context, provider: ProviderSetup) -> ProviderStatus:
+    watch = context.roster.watches.get(provider.name)
+    return status_of(
+        provider.name,
+        configured=provider.configured,
+        seen=() if watch is None else (watch.seen(),),
+        pings=[ping for ping in context.pings.values() if ping.provider == provider.name],
+    )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pulsegate.control.readiness import CostView
+from pulsegate.core.provider_status import KeyPing
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.routing import Seat
 from pulsegate.gateway.access import AccessLog
@@ -44,6 +46,14 @@ class Live(Protocol):
         ...
 
 
+class PingCall(Protocol):
+    """Who waits for providers to be pinged."""
+
+    def ping_over(self) -> None:
+        """They have been, or nobody can."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Context:
     """One worker's shared state: plain references, owned by ``Gateway``.
@@ -58,6 +68,8 @@ class Context:
         rules: what becomes of clients' headers.
         books: what attempts are written into; None: nowhere.
         draining: answers close their connections.
+        pings: the latest with each provider's key; ``cost`` how money stands: told by the control process.
+        ask_ping: has providers pinged for somebody.
         alarm: called when something should be reported at once; ``pump`` when the retry budget may have room again.
     """
 
@@ -79,6 +91,9 @@ class Context:
     turn_at: float = 0.0
     rules: HeadRules = field(default_factory=HeadRules)
     draining: bool = False
+    pings: dict[str, KeyPing] = field(default_factory=dict[str, KeyPing])
+    cost: CostView = field(default_factory=CostView)
+    ask_ping: Callable[[PingCall], object] | None = None
     size_lines: SizeLines = field(default_factory=SizeLines)
     live: set[Live] = field(default_factory=set[Live])
     parked: deque[Live] = field(default_factory=deque[Live])

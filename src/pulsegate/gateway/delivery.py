@@ -87,6 +87,8 @@ class Delivery:
         if self._client.paused:
             self.client_paused(paused=True)
         relay.begin(conn, payload, attempt.last_read, now)
+        if conn.tap is not None and attempt.backend.watch is not None:
+            conn.tap = relay.careful_tap
 
     def broke(self, conn: UpstreamConnection, kind: FailureKind, detail: str) -> None:  # noqa: ARG002
         """Ending: the connection ended before, or with, the answer."""
@@ -95,6 +97,7 @@ class Delivery:
             self.relayed()
             return
         self._attempt.backend.counters.failed("cut", evidence=True)
+        self._attempt.spoilt()
         self._context.alarm()
         self._broken_off(CUT, "cut")
 
@@ -104,6 +107,7 @@ class Delivery:
         told_error = relay is not None and relay.told_error
         if told_error:
             self._attempt.backend.counters.failed("error_event", evidence=True)
+            self._attempt.spoilt()
             self._context.alarm()
         self._attempt.leave()
         self._call.end(self._status, ended="error_event" if told_error else None, usage=self.usage())
@@ -131,6 +135,7 @@ class Delivery:
         counters = self._attempt.backend.counters
         counters.failed("stalled", evidence=False)
         counters.stalled()
+        self._attempt.spoilt()
         self._context.alarm()
         self._broken_off(STALLED, "stalled")
         return now + deadline_s

@@ -16,6 +16,7 @@ from pulsegate.gateway.errors import ApiError, error_body
 from pulsegate.gateway.heads import answer
 from pulsegate.gateway.intake import Incoming, Intake, Phase
 from pulsegate.gateway.keys import Key
+from pulsegate.gateway.ping_wait import PingWait
 from pulsegate.gateway.reception import Reply, is_open, receive, screen, unknown_key
 from pulsegate.gateway.request_head import RequestHead
 
@@ -72,7 +73,7 @@ class ClientConnection(asyncio.Protocol):
             rules=context.rules,
         )
         self._transport: asyncio.Transport | None = None
-        self._call: Call | None = None
+        self._call: Call | PingWait | None = None
         self._beginning = False
         self._closing = False
         self._reading_paused = False
@@ -193,7 +194,7 @@ class ClientConnection(asyncio.Protocol):
             self.refuse(incoming.error, incoming)
             return
         outcome = receive(context, self, incoming, context.now())
-        if isinstance(outcome, Call):
+        if isinstance(outcome, Call | PingWait):
             self._call = outcome
             self.due_at = _NEVER
             self._beginning = True
@@ -249,6 +250,13 @@ class ClientConnection(asyncio.Protocol):
             extra += b"X-Pulsegate-Attempts: %d\r\n" % call.attempts
         self._reply(incoming, Reply(status=error.status, body=error_body(error), extra=extra))
         if call is not None and not self._beginning and not self._closing:
+            self._serve(self._next())
+
+    def answered(self, incoming: Incoming, status: int, body: bytes) -> None:
+        """Asker: what was waited for is here."""
+        self._call = None
+        self._reply(incoming, Reply(status=status, body=body))
+        if not self._beginning and not self._closing:
             self._serve(self._next())
 
     def call_over(self, *, keep_alive: bool) -> None:

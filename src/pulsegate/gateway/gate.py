@@ -7,7 +7,7 @@ completion tokens prove it). No tokens: comments, pings, role-only and empty del
 inside a 200 is a failure, whichever shape it has.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, cast
 
@@ -30,15 +30,19 @@ class Gate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The answer is a failure. ``detail`` is for the log."""
+    """The answer is a failure. ``detail`` is for the log, ``said`` the JSON in which the server said so, if it did."""
 
     kind: FailureKind
     detail: str
+    said: bytes = b""
 
 
 Verdict = Gate | Broken
 
 _SAID_NOTHING: Final = Broken(FailureKind.SERVER, "the stream ended without a token")
+_CUT_SHORT_REASON: Final = "insufficient_system_resource"  # DeepSeek: the generation was interrupted
+CUT_SHORT: Final = b'"insufficient_system_resource"'
+_NO_RESOURCES: Final = Broken(FailureKind.SERVER, "the server ran out of resources for it")
 _USER_STATUS: Final = range(400, 500)
 _NOT_THE_USER: Final = frozenset({401, 402, 403, 407, 408, 424, 425, 429, 499})
 _OVERLOAD: Final = frozenset({429, 503, 529})
@@ -95,7 +99,7 @@ def judge_event(event: bytes) -> Verdict:
         data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
         named_error = any(line.startswith(b"event:") and line[6:].strip() == b"error" for line in lines)
     data = data.strip()
-    if not data:
+    if not data or data.startswith(b":"):  # nothing, or a comment that a gateway on the way took for data
         return Gate.WAIT
     if data == b"[DONE]":
         return _SAID_NOTHING
@@ -104,8 +108,18 @@ def judge_event(event: bytes) -> Verdict:
         return Broken(FailureKind.PROTOCOL, "an event that is not a JSON object")
     failure = _failure_in(value, named_error=named_error)
     if failure is not None:
-        return failure
+        return replace(failure, said=data) if isinstance(failure, Broken) else failure
+    if CUT_SHORT in data and _is_cut_short(value):
+        return _NO_RESOURCES
     return Gate.OPEN if _has_token(value) else Gate.WAIT
+
+
+def _is_cut_short(value: Object) -> bool:
+    """Whether it ends for want of the server's resources, and not with its last token."""
+    choices = value.get("choices")
+    listed = cast("list[object]", choices) if isinstance(choices, list) else []
+    fields = [cast("Object", choice) for choice in listed if isinstance(choice, dict)]
+    return any(choice.get("finish_reason") == _CUT_SHORT_REASON for choice in fields)
 
 
 def _decoded(data: bytes) -> Object | None:
@@ -190,9 +204,12 @@ def judge_body(body: bytes) -> tuple[Verdict, Usage | None]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _NOT_JSON, None
     if not whole.error and whole.what != "error" and whole.kind != "error":
+        if CUT_SHORT in body and _is_cut_short(_decoded(body) or {}):
+            return _NO_RESOURCES, None
         return Gate.OPEN, None if whole.usage is None else usage_from(whole.usage)
     value = _decoded(body)
-    return (None if value is None else _failure_in(value, named_error=False)) or Gate.OPEN, None
+    failure = (None if value is None else _failure_in(value, named_error=False)) or Gate.OPEN
+    return (replace(failure, said=body) if isinstance(failure, Broken) else failure), None
 
 
 def judge_status(status: int, *, users_key: bool) -> Verdict | None:

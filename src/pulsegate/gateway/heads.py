@@ -31,6 +31,11 @@ NOT_FROM_CLIENTS: Final = HOP_BY_HOP | {
     b"x-llm-probe",
     b"x-data-parallel-rank",  # a rank is an endpoint of its own, chosen here
 }
+NOT_FOR_PROVIDERS: Final = frozenset(
+    {b"api-key", b"x-api-key", b"cookie", b"openai-organization", b"openai-project", b"forwarded", b"x-forwarded-for"}
+    | {b"x-real-ip"}
+)
+"""Clients' secrets and whereabouts, which are no business of a hosted provider."""
 NOT_FROM_ENDPOINTS: Final = HOP_BY_HOP | {b"content-length", b"x-request-id", b"alt-svc"}
 
 OUR_PREFIX: Final = b"x-pulsegate-"
@@ -40,7 +45,11 @@ Pairs = list[tuple[bytes, bytes]]
 
 def request_prefix(endpoint: EndpointSetup, target: bytes) -> bytes:
     """The part of an upstream request's head that is the same for every request: line, host, operator's headers."""
-    lines = [b"POST " + endpoint.base_path.encode("latin-1") + target + b" HTTP/1.1\r\nHost: "]
+    if endpoint.api_path is None:
+        path = endpoint.base_path.encode("latin-1") + target
+    else:
+        path = endpoint.api_path.encode("latin-1") + target.removeprefix(b"/v1")
+    lines = [b"POST " + path + b" HTTP/1.1\r\nHost: "]
     lines.append(endpoint.host_header.encode("latin-1") + b"\r\n")
     lines.extend(f"{name}: {value}\r\n".encode("latin-1") for name, value in endpoint.headers)
     return b"".join(lines)

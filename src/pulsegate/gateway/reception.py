@@ -1,24 +1,30 @@
 """What becomes of a request once its head, and then its body, is there: an answer of our own, or a call."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from pulsegate.gateway.call import Call
-from pulsegate.gateway.catalogue import alive_document, model_document, models_document, ready_document
+from pulsegate.gateway.catalogue import alive_document, model_document, models_document, readiness
 from pulsegate.gateway.client import Client
 from pulsegate.gateway.context import Context
 from pulsegate.gateway.errors import ApiError, bad_request
 from pulsegate.gateway.intake import Incoming
 from pulsegate.gateway.keys import Key
+from pulsegate.gateway.ping_wait import Asker, PingWait
 from pulsegate.gateway.request import read_routing
 from pulsegate.gateway.request_head import RequestHead
 from pulsegate.gateway.roster import Route
 
 _CALLS: Final = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings", b"/v1/responses"})
-_OPEN: Final = frozenset({b"/health", b"/health/ready"})  # probes of load balancers carry no key
+_OPEN: Final = frozenset({b"/health", b"/livez", b"/health/ready", b"/readyz"})  # probes of load balancers carry no key
+_READY: Final = frozenset({b"/health/ready", b"/readyz"})
 _MODELS: Final = b"/v1/models"
 _READS: Final = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _WRITES: Final = frozenset({b"POST", b"OPTIONS"})
+
+
+class Clientele(Client, Asker, Protocol):
+    """A connection, whatever was asked by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +52,15 @@ def screen(head: RequestHead) -> ApiError | None:
 
 
 def is_open(head: RequestHead) -> bool:
-    """Whether a request needs no key."""
-    return head.path in _OPEN or head.method == b"OPTIONS"
+    """Whether a request needs no key. Who wants providers to be pinged needs one."""
+    return (head.path in _OPEN and not wants_ping(head)) or head.method == b"OPTIONS"
+
+
+def wants_ping(head: RequestHead) -> bool:
+    """Whether providers are to be pinged before readiness is told."""
+    if head.path not in _READY or head.method == b"OPTIONS":
+        return False
+    return b"ping=1" in head.target.partition(b"?")[2].split(b"&")
 
 
 def unknown_key(head: RequestHead) -> ApiError:
@@ -66,9 +79,13 @@ def _methods(path: bytes) -> frozenset[bytes] | None:
     return None
 
 
-def receive(context: Context, client: Client, incoming: Incoming, began_at: float) -> Call | Reply | ApiError:
+def receive(
+    context: Context, client: Clientele, incoming: Incoming, began_at: float
+) -> Call | PingWait | Reply | ApiError:
     """A whole request has come: what becomes of it."""
     head = incoming.head
+    if wants_ping(head):
+        return PingWait(context, client, incoming)
     if head.path not in _CALLS or head.method == b"OPTIONS":
         return _document(context, head, incoming.key)
     routing = read_routing(incoming.body)
@@ -105,10 +122,10 @@ def _document(context: Context, head: RequestHead, key: Key | None) -> Reply | A
     if head.method == b"OPTIONS":
         return Reply(status=204, extra=b"Allow: %b\r\n" % b", ".join(sorted(_methods(head.path) or ())))
     match head.path:
-        case b"/health":
+        case b"/health" | b"/livez":
             return Reply(status=200, body=alive_document(context))
-        case b"/health/ready":
-            status, body = ready_document(context)
+        case b"/health/ready" | b"/readyz":
+            status, body = readiness(context)
             return Reply(status=status, body=body)
         case b"/v1/models":
             body, tag = models_document(context.roster.routes.values(), key)

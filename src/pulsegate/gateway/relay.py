@@ -22,6 +22,7 @@ from pulsegate.gateway.framing import (
     whole_chunks,
     whole_events,
 )
+from pulsegate.gateway.gate import CUT_SHORT
 from pulsegate.gateway.upstream import UpstreamConnection
 from pulsegate.gateway.usage import Usage, is_usage_only, usage_in_events
 
@@ -154,6 +155,10 @@ class Relay:
             counters.sign_at = self.token_at = now
         return True
 
+    def careful_tap(self, data: bytes) -> bool:
+        """The same for providers, whose streams may say that they end before their time."""
+        return CUT_SHORT not in data and self.tap(data)
+
     def fed(self, conn: UpstreamConnection, data: bytes) -> None:
         """Owner: a read came that is not so simple."""
         self._pass_on(b"" if conn.excess else data, conn.pieces, self._now(), complete=conn.complete)
@@ -208,7 +213,7 @@ class Relay:
             counters.sign_at = self.token_at = now
         if _USAGE in payload and (not self._usage_payload or _tells_usage(payload)):
             self._usage_payload = payload
-        if self._events_only and _ERROR in payload:
+        if self._events_only and (_ERROR in payload or CUT_SHORT in payload):
             self.told_error = True
 
     def end_with(self, event: bytes) -> None:

@@ -1,6 +1,6 @@
 """Routes, pools and endpoints as a worker holds them: made from a setup, moved by snapshots."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.rescue import RescuePolicy
@@ -9,6 +9,7 @@ from pulsegate.core.snapshot import PoolView, Snapshot
 from pulsegate.gateway.access import json_text
 from pulsegate.gateway.backend import Backend, Spawn
 from pulsegate.gateway.counters import Counters, RouteCounters
+from pulsegate.gateway.provider_watch import ProviderWatch
 from pulsegate.gateway.setup import EndpointSetup, PoolSetup, RouteSetup, Setup
 from pulsegate.gateway.welcome import untold_view
 
@@ -34,12 +35,13 @@ class Route:
 class Roster:
     """Everything that requests are routed to."""
 
-    __slots__ = ("_counters", "_now", "_spawn", "_views", "backends", "routes", "version")
+    __slots__ = ("_counters", "_now", "_spawn", "_views", "backends", "routes", "version", "watches")
 
     def __init__(self, counters: Counters, *, now: Callable[[], float], spawn: Spawn) -> None:
         self.routes: dict[str, Route] = {}
         self.backends: dict[EndpointId, Backend] = {}
         self.version: int | None = None
+        self.watches: dict[str, ProviderWatch] = {}
         self._views: dict[PoolName, PoolView] = {}
         self._counters = counters
         self._now = now
@@ -57,9 +59,11 @@ class Roster:
             if backends.get(endpoint) is not old:
                 old.retire()
         self.backends = backends
+        self.watches = self._watches(setup)
         for pool in setup.pools:
+            watch = None if pool.provider is None else self.watches[pool.provider]
             for endpoint in pool.endpoints:
-                backends[endpoint.id].adjust(pool, setup.limits)
+                backends[endpoint.id].adjust(pool, setup.limits, watch)
         pools = {pool.name: pool for pool in setup.pools}
         for pool in setup.pools:
             self._views[pool.name] = untold_view(pool, self._views.get(pool.name), started=self.version is not None)
@@ -69,9 +73,25 @@ class Roster:
         for spec in setup.routes:
             route = old_routes.get(spec.name) or Route(spec, self._counters.route(spec.name))
             route.setup = spec
-            route.streams, route.wholes = policies(setup, pools[spec.tiers[0]])
+            route.streams, route.wholes = policies(setup, [pools[tier] for tier in spec.tiers])
             self.routes[spec.name] = route
         self._apply()
+
+    def _watches(self, setup: Setup) -> dict[str, ProviderWatch]:
+        """One watch per provider; those that stay know what they knew."""
+        watches: dict[str, ProviderWatch] = {}
+        for name in dict.fromkeys(pool.provider for pool in setup.pools if pool.provider is not None):
+            watch = watches[name] = self.watches.get(name) or ProviderWatch(name, self._now, self._apply_news)
+            watch.configure(pool for pool in setup.pools if pool.provider == name)
+        return watches
+
+    def _apply_news(self) -> None:
+        self._apply()
+
+    def tend(self, now: float) -> None:
+        """Time passed: what rested may be tried again."""
+        for watch in self.watches.values():
+            watch.tend(now)
 
     def _backends(self, setup: Setup) -> dict[EndpointId, Backend]:
         backends: dict[EndpointId, Backend] = {}
@@ -109,6 +129,8 @@ class Roster:
         return Snapshot(version=self.version or 0, pools=tuple(self._views.values()))
 
     def _apply(self) -> tuple[list[Seat], list[Seat]]:
+        for watch in self.watches.values():
+            self._views.update((view.name, view) for view in watch.views())
         seats = {endpoint: backend.seat for endpoint, backend in self.backends.items()}
         changed = seat_views(seats, self._views.values())
         for view in (view for pool in self._views.values() for view in pool.endpoints):
@@ -144,15 +166,19 @@ def check(setup: Setup) -> None:
         raise ValueError(f"endpoint {double} is configured twice")
 
 
-def policies(setup: Setup, pool: PoolSetup) -> tuple[RescuePolicy, RescuePolicy]:
-    """How long streams, and requests without streaming, may wait."""
-    limits = setup.limits
+def policies(setup: Setup, pools: Sequence[PoolSetup]) -> tuple[RescuePolicy, RescuePolicy]:
+    """How long streams, and requests without streaming, may wait, and how often they are tried.
+
+    Hosted providers come on top of the ordinary number of attempts, each key once: a chain is there to be gone through.
+    """
+    limits, pool = setup.limits, pools[0]
+    hosted = sum(len(pool.endpoints) for pool in pools if pool.provider is not None)
 
     def policy(attempt_deadline_s: float) -> RescuePolicy:
         return RescuePolicy(
             attempt_deadline_s=attempt_deadline_s,
             total_deadline_s=limits.total_deadline_s,
-            max_attempts=limits.max_attempts,
+            max_attempts=limits.max_attempts + hosted,
             hedge=setup.hedge,
         )
 

@@ -4,22 +4,25 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.ports import Clock
+from pulsegate.control.readiness import CostView
 from pulsegate.core.figures import WorkerFigures
+from pulsegate.core.provider_status import KeyPing
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.access import AccessLog, open_log
 from pulsegate.gateway.books import Books
-from pulsegate.gateway.context import Context
+from pulsegate.gateway.context import Context, PingCall
 from pulsegate.gateway.counters import Counters
 from pulsegate.gateway.dial import no_password
 from pulsegate.gateway.downstream import LAST_CALL_S, ClientConnection
+from pulsegate.gateway.heads import NOT_FOR_PROVIDERS
 from pulsegate.gateway.identity import request_ids
 from pulsegate.gateway.keys import KeyRing, load_keys
 from pulsegate.gateway.request_head import HeadRules
@@ -85,7 +88,11 @@ class Gateway:
         )
         self._tls = None if setup.tls is None else server_context(setup.tls)
         self._clients: set[ClientConnection] = set()
-        self._sweeper = Sweeper(self._context, self._clients, sink or NullSink())
+        self._sink = sink or NullSink()
+        self._asked: dict[int, PingCall] = {}
+        self._last_ask = 0
+        self._context.ask_ping = self._ask_ping
+        self._sweeper = Sweeper(self._context, self._clients, self._sink)
         self._tasks: asyncio.TaskGroup | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.Server | None = None
@@ -165,6 +172,8 @@ class Gateway:
     def _take_over(self, setup: Setup) -> None:
         context = self._context
         names = {name.lower().encode() for pool in setup.pools for e in pool.endpoints for name, _ in e.headers}
+        if any(pool.provider is not None for pool in setup.pools):
+            names |= NOT_FOR_PROVIDERS
         affinity = None if setup.affinity_header is None else setup.affinity_header.lower().encode()
         context.rules = HeadRules(names, affinity)
 
@@ -220,6 +229,30 @@ class Gateway:
         if client in self._clients:
             self._clients.remove(client)
             self._context.counters.connections -= 1
+
+    # what the control process tells of providers and money
+
+    def look_out(self, pings: Sequence[KeyPing], cost: CostView) -> None:
+        """Take over the latest ping with each key, and how money stands."""
+        context = self._context
+        context.cost = cost
+        known, context.pings = context.pings, {ping.key: ping for ping in pings}
+        for ping in pings:
+            watch = context.roster.watches.get(ping.provider)
+            if watch is not None and known.get(ping.key) != ping:
+                watch.pinged(ping.key, ping.fault)
+
+    def ping_over(self, ask: int) -> None:
+        """Providers have been pinged for somebody."""
+        waiting = self._asked.pop(ask, None)
+        if waiting is not None:
+            waiting.ping_over()
+
+    def _ask_ping(self, waiting: PingCall) -> None:
+        self._last_ask += 1
+        self._asked[self._last_ask] = waiting
+        if not self._sink.ask_ping(self._last_ask):
+            self.ping_over(self._last_ask)
 
     # what the context asks for
 

@@ -23,6 +23,10 @@ class EndpointSetup(msgspec.Struct, frozen=True, kw_only=True):
         headers: sent with every request, keys included (``Authorization: Bearer ...``).
         model: what the engine calls the model; None leaves it to the snapshots, which know what the prober found.
         max_inflight: the operator's cap on requests that it may hold; None for no cap.
+        api_path: what stands there for ``/v1`` of our own paths, base path included; None: ``base_path`` and ``/v1``.
+        key: which of a provider's keys is sent (its name, not the key itself); None where there is no provider.
+        idle_s: how long a connection may be kept unused; ``connect_timeout_s`` how long making one may take; None: as
+            ``Limits`` say.
     """
 
     id: EndpointId
@@ -35,6 +39,10 @@ class EndpointSetup(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     model: str | None = None
     max_inflight: int | None = None
+    api_path: str | None = None
+    key: str | None = None
+    idle_s: float | None = None
+    connect_timeout_s: float | None = None
 
     def __repr__(self) -> str:
         return f"EndpointSetup(id={self.id!r})"
@@ -84,6 +92,13 @@ class LedgerSetup(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str = "UTC"
     refuses: bool = True
     limited: bool = False
+
+
+class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A hosted provider. ``configured``: it has what it takes to be asked."""
+
+    name: str
+    configured: bool = True
 
 
 class RouteSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +153,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     pools: tuple[PoolSetup, ...]
     routes: tuple[RouteSetup, ...]
+    providers: tuple[ProviderSetup, ...] = ()
     limits: Limits = Limits()
     tls: ServerTls | None = None
     keys_file: str | None = None

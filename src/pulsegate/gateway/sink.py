@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pulsegate.core.events import TrafficSeen
 from pulsegate.core.figures import WorkerFigures
+from pulsegate.core.provider_status import ProviderSeen
 
 
 class Sink(Protocol):
@@ -18,6 +19,14 @@ class Sink(Protocol):
         """All counters, about once a second while something happened."""
         ...
 
+    def providers(self, seen: Sequence[ProviderSeen]) -> None:
+        """How hosted providers are now, those that have changed."""
+        ...
+
+    def ask_ping(self, ask: int) -> bool:
+        """Have providers pinged: ``Gateway.ping_over(ask)`` is called then. False: there is nobody who could."""
+        ...
+
 
 class NullSink:
     """Forgets everything."""
@@ -29,3 +38,10 @@ class NullSink:
 
     def figures(self, figures: WorkerFigures) -> None:
         """Forget it."""
+
+    def providers(self, seen: Sequence[ProviderSeen]) -> None:
+        """Forget it."""
+
+    def ask_ping(self, ask: int) -> bool:  # noqa: ARG002 - there is nobody who could
+        """Nobody pings."""
+        return False

@@ -75,6 +75,7 @@ class Sweeper:
             for call in [call for call in context.live if call.due_at <= now]:
                 self._overdue(call, now)
             self._look_at_endpoints(now)
+            context.roster.tend(now)
         if self._turn % _REPORT_TURNS == 0:
             self._report()
             context.access.flush()
@@ -124,6 +125,9 @@ class Sweeper:
         seen = self._context.counters.reports(self._context.now)
         if seen:
             self._sink.traffic(seen)
+        news = [told for watch in self._context.roster.watches.values() if (told := watch.news()) is not None]
+        if news:
+            self._sink.providers(news)
 
     def _figures(self) -> None:
         context = self._context

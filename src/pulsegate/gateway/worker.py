@@ -32,9 +32,13 @@ from pulsegate.control.link import (
     LinkError,
     MayPay,
     Message,
+    NewOutlook,
     NewSetup,
     NewSnapshot,
     Paid,
+    PingAsked,
+    PingOver,
+    Providers,
     Ready,
     Refused,
     Traffic,
@@ -43,6 +47,7 @@ from pulsegate.control.succession import QUIET_S, Quiet, succeeded
 from pulsegate.core.errors import InvariantError
 from pulsegate.core.events import TrafficSeen
 from pulsegate.core.figures import WorkerFigures
+from pulsegate.core.provider_status import ProviderSeen
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.books import Books
 from pulsegate.gateway.server import Gateway
@@ -82,6 +87,7 @@ class Worker:
         self._line = Line(heard=self._heard, lost=self._alone)
         self._gateway: Gateway | None = None
         self._snapshot: Snapshot | None = None
+        self._outlook: NewOutlook | None = None
         self._first_setup: asyncio.Future[Setup] | None = None
         self._later_setups: list[Setup] = []  # came while the first was taken over
         self._end: asyncio.Future[float | None] | None = None
@@ -110,6 +116,8 @@ class Worker:
             self._gateway = gateway
             if self._snapshot is not None:
                 gateway.follow(self._snapshot)
+            if self._outlook is not None:
+                gateway.look_out(self._outlook.pings, self._outlook.cost)
             calm_collector(GC_THRESHOLD)
             self._line.say(Ready())
             for later in self._later_setups:
@@ -139,6 +147,17 @@ class Worker:
         elif self._quiet.seconds(figures, asyncio.get_running_loop().time()) >= QUIET_S:
             self._drain(0.0)
 
+    def providers(self, seen: Sequence[ProviderSeen]) -> None:
+        """Sink: to the control process."""
+        self._line.say(Providers(list(seen)))
+
+    def ask_ping(self, ask: int) -> bool:
+        """Sink: the control process pings for all of us."""
+        if self._orphaned.is_set():
+            return False
+        self._line.say(PingAsked(ask))
+        return True
+
     def _heard(self, message: Message) -> None:
         match message:
             case NewSetup():
@@ -147,19 +166,35 @@ class Worker:
                 self._snapshot = message.snapshot
                 if self._gateway is not None:
                     self._gateway.follow(message.snapshot)
-            case Admission():
-                if self._books_now is not None:
-                    self._books_now.answered(message)
-            case Allowance():
-                self._allowance = message
-                if self._books_now is not None:
-                    self._books_now.allow(message.cny)
+            case Admission() | Allowance():
+                self._heard_of_money(message)
+            case NewOutlook() | PingOver():
+                self._heard_of_providers(message)
             case DrainNow():
                 self._drain(message.timeout_s)
-            case Ready() | Refused() | Traffic() | Figures() | MayPay() | Paid() | Forgone() | LedgerState():
+            case Ready() | Refused() | Traffic() | Figures() | Providers() | PingAsked():
+                raise LinkError(f"the control process sent {type(message).__name__}")
+            case MayPay() | Paid() | Forgone() | LedgerState():
                 raise LinkError(f"the control process sent {type(message).__name__}")
             case _:
                 assert_never(message)
+
+    def _heard_of_money(self, message: Admission | Allowance) -> None:
+        books = self._books_now
+        if isinstance(message, Allowance):
+            self._allowance = message
+            if books is not None:
+                books.allow(message.cny)
+        elif books is not None:
+            books.answered(message)
+
+    def _heard_of_providers(self, message: NewOutlook | PingOver) -> None:
+        if isinstance(message, NewOutlook):
+            self._outlook = message
+            if self._gateway is not None:
+                self._gateway.look_out(message.pings, message.cost)
+        elif self._gateway is not None:
+            self._gateway.ping_over(message.ask)
 
     def may_pay(self, ask: int, provider: str, client: str | None, upper_cny: Decimal) -> None:
         """Teller: to the control process."""

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from pulsegate.control.clock import iso8601
 from pulsegate.control.desk import Desk
-from pulsegate.control.readiness import Readiness
+from pulsegate.control.ready_document import ready_document
 from pulsegate.core.fleet import EndpointSpec
 from pulsegate.core.health import State
 from pulsegate.core.status import EndpointStatus
@@ -27,15 +27,33 @@ from pulsegate.status.stream import EventHub
 Scrape = Callable[[], Awaitable[bytes]]
 """Makes the metrics page."""
 
+Ping = Callable[[], Awaitable[None]]
+"""Comes back when providers have been pinged just now."""
+
 ENDPOINTS_PATH = "/api/endpoints"
 ROWS_PER_TURN = 100  # about 3 ms of work between two turns of the loop
 SERVING_STATES = frozenset({State.HEALTHY, State.DEGRADED})
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def admin_app(desk: Desk, hub: EventHub, scrape: Scrape, costs: Callable[[], bytes | None] | None = None) -> Starlette:
-    """The application; it holds no state of its own. ``costs`` makes the costs document, if anything is booked."""
-    handlers = _Handlers(desk, hub, scrape, costs)
+def admin_app(
+    desk: Desk,
+    hub: EventHub,
+    scrape: Scrape,
+    costs: Callable[[], bytes | None] | None = None,
+    *,
+    ping: Ping | None = None,
+) -> Starlette:
+    """The application; it holds no state of its own.
+
+    Args:
+        desk: what may be asked and told.
+        hub: what happens.
+        scrape: makes the metrics page.
+        costs: makes the costs document, if anything is booked.
+        ping: has providers pinged, but not too often.
+    """
+    handlers = _Handlers(desk, hub, scrape, costs, ping)
     return Starlette(
         routes=[
             Route("/health", handlers.health),
@@ -54,8 +72,16 @@ def admin_app(desk: Desk, hub: EventHub, scrape: Scrape, costs: Callable[[], byt
 
 
 class _Handlers:
-    def __init__(self, desk: Desk, hub: EventHub, scrape: Scrape, costs: Callable[[], bytes | None] | None) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        hub: EventHub,
+        scrape: Scrape,
+        costs: Callable[[], bytes | None] | None,
+        ping: Ping | None,
+    ) -> None:
         self._costs = costs
+        self._ping = ping
         self._desk = desk
         self._hub = hub
         self._scrape = scrape
@@ -64,10 +90,12 @@ class _Handlers:
         uptime_s = round(self._desk.uptime_s(), 3)
         return _json(shapes.Health(status="ok", uptime_s=uptime_s, checked_at=self._now()))
 
-    async def ready(self, _request: Request) -> Response:
-        report = self._desk.readiness()
-        status = 503 if report.readiness is Readiness.NOT_READY else 200
-        return _json(shapes.ready(report, self._desk.snapshot.version, self._now()), status)
+    async def ready(self, request: Request) -> Response:
+        if self._ping is not None and request.query_params.get("ping") == "1":
+            await self._ping()
+        desk = self._desk
+        status, body = ready_document(desk.readiness(), desk.snapshot.version, desk.wall_now(), desk.wall_of(0.0))
+        return _json_bytes(body, status)
 
     async def metrics(self, _request: Request) -> Response:
         return Response(await self._scrape(), headers={"content-type": METRICS_TYPE})

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from pulsegate.control.clock import iso8601
-from pulsegate.control.readiness import ReadinessReport
 from pulsegate.core.fleet import EndpointSpec
 from pulsegate.core.probe import Fault, Phases
 from pulsegate.core.status import EndpointStatus, ProbeNote, TransitionNote
@@ -22,16 +21,6 @@ class Health(msgspec.Struct, kw_only=True):
 
     status: str
     uptime_s: float
-    checked_at: str
-
-
-class Ready(msgspec.Struct, kw_only=True):
-    """``GET /health/ready``."""
-
-    status: str
-    reasons: tuple[str, ...]
-    pools: dict[str, str]
-    snapshot_version: int
     checked_at: str
 
 
@@ -132,19 +121,6 @@ class ErrorBody(msgspec.Struct, kw_only=True):
     """Every error of the admin API."""
 
     error: Problem
-
-
-def ready(report: ReadinessReport, version: int, checked_at: str) -> Ready:
-    """The body of a readiness answer."""
-    pools: dict[str, str] = dict.fromkeys(report.serving, "up")
-    pools.update((name, "down") for name in report.down)
-    return Ready(
-        status=report.readiness.value,
-        reasons=report.reasons,
-        pools=pools,
-        snapshot_version=version,
-        checked_at=checked_at,
-    )
 
 
 def endpoint(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall) -> Endpoint:

@@ -79,4 +79,4 @@ def test_no_section_is_forgotten():
 def test_examples_are_valid(example, tmp_path):
     path = tmp_path / "pulsegate.yaml"
     path.write_text(example)
-    assert load(path, {"DEEPSEEK_API_KEY": "sk-1"}).fleet().pools
+    assert load(path, {"DEEPSEEK_API_KEY": "sk-1"}).fleet().routes

@@ -106,9 +106,9 @@ def test_fallbacks_of_fallbacks_follow_depth_first_each_once(read):
         "providers: [{name: p, base_url: https://p/v1}]\n"
     )
     routes = {route.name: route.tiers for route in config.fleet().routes}
-    assert routes["a"] == ("a", "b", "d", "c")
+    assert routes["a"] == ("a", "b", "d", "hosted", "c")
     assert routes["d"] == ("d",)
-    assert "hosted" not in routes
+    assert routes["hosted"] == ("hosted", "d")
 
 
 def test_secrets_come_from_the_environment_and_are_never_shown(read):
