@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pulsegate.sim import EngineConfig, Load, SimServer, Spread
-from pulsegate.sim.dialects import DIALECT_NAMES
+from pulsegate.sim.dialects import ENGINE_NAMES, PROVIDER_NAMES
 from support.sim_client import PROMPT, ask, asking
 
 FAST = Load(ttft=Spread(median_s=0.001), itl_s=0)
@@ -18,7 +18,7 @@ NATIVE = {
     ("ollama", "/api/generate"): {"prompt": PROMPT, "options": {"num_predict": 2}},
     ("ollama", "/api/chat"): {"messages": MESSAGES, "options": {"num_predict": 2}},
 }
-OPENAI = [name for name in DIALECT_NAMES if name != "triton"]
+OPENAI = [name for name in ENGINE_NAMES if name != "triton"]
 
 
 def fleet(*names: str, **options) -> SimServer:
@@ -153,7 +153,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", DIALECT_NAMES)
+@pytest.mark.parametrize("name", ENGINE_NAMES)
 async def test_pages_answer_and_others_do_not(name):
     async with fleet(name) as sim:
         for path in PAGES[name]:
@@ -203,3 +203,41 @@ async def test_triton_counts_responses_per_model():
         await ask(sim.url(), path, NATIVE["triton", path])
         stats = (await ask(sim.url(), "/v2/models/m/stats")).json["model_stats"][0]
     assert stats["response_stats"]["0"]["success"]["count"] == 2
+
+
+BASES = {"deepseek": "/v1", "zhipu": "/api/paas/v4", "dashscope": "/compatible-mode/v1"}
+
+
+@pytest.mark.parametrize("name", PROVIDER_NAMES)
+async def test_providers_chat_below_their_base_and_list_models_for_who_has_a_key(name):
+    body = {"messages": MESSAGES, "max_tokens": 2}
+    async with fleet(name, api_key="k") as sim:
+        chat = await ask(sim.url(), f"{BASES[name]}/chat/completions", body, headers={"Authorization": "Bearer k"})
+        listed = await ask(sim.url(), f"{BASES[name]}/models", headers={"Authorization": "Bearer k"})
+        stranger = await ask(sim.url(), f"{BASES[name]}/models")
+        health = await ask(sim.url(), "/health")
+    assert chat.json["choices"][0]["message"]["content"] == " 4,"
+    assert [model["id"] for model in listed.json["data"]] == ["m"]
+    assert (stranger.status, health.status) == (401, 404)
+
+
+# As the providers' documentation and the reports of their users have it: status, and the code in the body.
+REFUSED = {
+    ("deepseek", "no_money"): (402, "invalid_request_error"),
+    ("deepseek", "unauthorized"): (401, "invalid_request_error"),
+    ("deepseek", "rate_limit"): (429, "rate_limit_error"),
+    ("zhipu", "no_money"): (429, "1113"),
+    ("zhipu", "rate_limit"): (429, "1302"),
+    ("zhipu", "busy"): (429, "1305"),
+    ("dashscope", "no_money"): (400, "Arrearage"),
+    ("dashscope", "unauthorized"): (401, "invalid_api_key"),
+    ("dashscope", "no_model"): (404, "model_not_found"),
+}
+
+
+@pytest.mark.parametrize(("name", "why"), REFUSED)
+async def test_providers_refuse_in_words_of_their_own(name, why):
+    async with fleet(name) as sim:
+        sim.engine(0).set_script(f"[{{do: [{{refuse: {why}}}]}}]")
+        seen = await ask(sim.url(), f"{BASES[name]}/chat/completions", {"messages": MESSAGES})
+    assert (seen.status, seen.json["error"]["code"]) == REFUSED[name, why]

@@ -35,7 +35,11 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One engine's manners. ``hangs_frozen``: paths that need the engine loop, so they hang while it stands still."""
+    """One engine's or provider's manners.
+
+    ``hangs_frozen``: paths that need the engine loop, so they hang while it stands still. ``models``: where it lists
+    its models; ``guards_models``: for those only who show a key.
+    """
 
     name: str
     server: str
@@ -47,6 +51,8 @@ class Dialect:
     checks_model: bool = True
     busy_in_stream: bool = False  # a full queue is told inside a 200 stream
     json_type: str = "application/json"
+    models: str = "/v1/models"
+    guards_models: bool = False
 
 
 def _openai(flavour: Flavour, *, responses: bool = True, embeddings: bool = True) -> dict[str, Served]:
@@ -179,6 +185,20 @@ def _generic() -> Dialect:
     )
 
 
+def _hosted(name: str, base: str) -> Dialect:
+    """A hosted provider: chat below its own base path, and nothing that tells of health."""
+    return Dialect(
+        name=name,
+        server="",
+        routes={f"{base}/chat/completions": Served(Route.CHAT, ChatWire(Flavour(finish_apart=True)))},
+        health=frozenset(),
+        models=f"{base}/models",
+        guards_models=True,
+    )
+
+
+_BASES = {"deepseek": "/v1", "zhipu": "/api/paas/v4", "dashscope": "/compatible-mode/v1"}
+PROVIDER_NAMES = tuple(_BASES)
 _MAKERS = {
     "vllm": _vllm,
     "sglang": _sglang,
@@ -190,13 +210,15 @@ _MAKERS = {
     "lmdeploy": _lmdeploy,
     "openai": _generic,
 }
-DIALECT_NAMES = tuple(_MAKERS)
+ENGINE_NAMES = tuple(_MAKERS)
+DIALECT_NAMES = ENGINE_NAMES + PROVIDER_NAMES
 
 
 def dialect(name: str) -> Dialect:
-    """The manners of one engine.
+    """The manners of one engine or provider.
 
     Raises:
         KeyError: there is no such engine.
     """
-    return _MAKERS[name]()
+    base = _BASES.get(name)
+    return _MAKERS[name]() if base is None else _hosted(name, base)

@@ -1,6 +1,7 @@
 """How each engine says no: status, body shape and wording.
 
-Shapes as recorded from vLLM 0.32 and llama.cpp, and as read in the sources of the others.
+Shapes as recorded from vLLM 0.32 and llama.cpp, as read in the sources of the others, and as hosted providers
+document theirs.
 """
 
 from collections.abc import Mapping
@@ -23,15 +24,19 @@ class Refusal(StrEnum):
     NO_ROUTE = "no_route"
     BAD_REQUEST = "bad_request"
     UNAUTHORIZED = "unauthorized"
+    NO_MONEY = "no_money"
+    RATE_LIMIT = "rate_limit"
+    TOO_LARGE = "too_large"
 
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """One refusal as one engine words it; ``{detail}`` and ``{model}`` are filled in."""
+    """One refusal as one engine words it; ``{detail}`` and ``{model}`` are filled in. ``code`` None: the status."""
 
     status: int
     kind: str
     message: str
+    code: str | None = None
 
 
 class Shape(StrEnum):
@@ -41,6 +46,7 @@ class Shape(StrEnum):
     FLAT = "flat"  # {"object": "error", "message", "type", "param", "code"}
     TGI = "tgi"  # {"error": text, "error_type"}
     TEXT = "text"  # {"error": text}
+    CODED = "coded"  # {"error": {"code": "1302", "message"}}
 
 
 _COMMON = {
@@ -52,6 +58,9 @@ _COMMON = {
     Refusal.NO_ROUTE: Saying(404, "NotFoundError", "Not Found"),
     Refusal.BAD_REQUEST: Saying(400, "BadRequestError", "{detail}"),
     Refusal.UNAUTHORIZED: Saying(401, "authentication_error", "Unauthorized"),
+    Refusal.NO_MONEY: Saying(402, "insufficient_quota", "Insufficient balance", "insufficient_quota"),
+    Refusal.RATE_LIMIT: Saying(429, "rate_limit_error", "Rate limit reached. Please try again later."),
+    Refusal.TOO_LARGE: Saying(400, "BadRequestError", "This model's maximum context length is 4096 tokens."),
 }
 _VLLM_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 _VLLM_BUSY = (
@@ -116,15 +125,71 @@ _OWN: Mapping[str, Mapping[Refusal, Saying]] = {
         Refusal.BAD_REQUEST: Saying(400, "invalid_request_error", "{detail}"),
         Refusal.UNAUTHORIZED: Saying(401, "invalid_request_error", "Incorrect API key provided."),
     },
+    "deepseek": {
+        Refusal.BUSY: Saying(503, "service_unavailable_error", "Service is too busy.", "service_unavailable_error"),
+        Refusal.DEAD: Saying(500, "server_error", "Internal server error", "internal_error"),
+        Refusal.NO_MODEL: Saying(400, "invalid_request_error", "Model Not Exist", "invalid_request_error"),
+        Refusal.UNAUTHORIZED: Saying(
+            401, "authentication_error", "Authentication Fails, Your api key is invalid", "invalid_request_error"
+        ),
+        Refusal.NO_MONEY: Saying(402, "unknown_error", "Insufficient Balance", "invalid_request_error"),
+        Refusal.RATE_LIMIT: Saying(429, "rate_limit_error", "Rate limit reached", "rate_limit_error"),
+        Refusal.TOO_LARGE: Saying(
+            400,
+            "invalid_request_error",
+            "This model's maximum context length is 65536 tokens.",
+            "invalid_request_error",
+        ),
+    },
+    "zhipu": {
+        Refusal.BUSY: Saying(429, "", "该模型当前访问量过大", "1305"),
+        Refusal.DEAD: Saying(500, "", "网络错误", "1234"),
+        Refusal.NO_MODEL: Saying(400, "", "模型不存在", "1211"),
+        Refusal.UNAUTHORIZED: Saying(401, "", "令牌已过期或验证不正确", "1000"),
+        Refusal.NO_MONEY: Saying(429, "", "余额不足或无可用资源包,请充值。", "1113"),
+        Refusal.RATE_LIMIT: Saying(429, "", "您的账户已达到速率限制", "1302"),
+        Refusal.TOO_LARGE: Saying(400, "", "Prompt 超长", "1261"),
+    },
+    "dashscope": {
+        Refusal.BUSY: Saying(
+            503, "ModelUnavailable", "Model is unavailable, please try again later.", "ModelUnavailable"
+        ),
+        Refusal.DEAD: Saying(
+            500, "internal_error", "An internal error has occured, please try again later.", "internal_error"
+        ),
+        Refusal.NO_MODEL: Saying(
+            404,
+            "invalid_request_error",
+            "The model `{model}` does not exist or you do not have access to it.",
+            "model_not_found",
+        ),
+        Refusal.UNAUTHORIZED: Saying(401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
+        Refusal.NO_MONEY: Saying(
+            400, "Arrearage", "Access denied, please make sure your account is in good standing.", "Arrearage"
+        ),
+        Refusal.RATE_LIMIT: Saying(
+            429, "limit_requests", "You exceeded your current requests list.", "Throttling.RateQuota"
+        ),
+        Refusal.TOO_LARGE: Saying(
+            400, "invalid_request_error", "Range of input length should be [1, 30720]", "invalid_parameter_error"
+        ),
+    },
 }
-_SHAPES = {"tgi": Shape.TGI, "triton": Shape.TEXT, "lmdeploy": Shape.FLAT, "sglang": Shape.FLAT, "trtllm": Shape.FLAT}
+_SHAPES = {
+    "zhipu": Shape.CODED,
+    "tgi": Shape.TGI,
+    "triton": Shape.TEXT,
+    "lmdeploy": Shape.FLAT,
+    "sglang": Shape.FLAT,
+    "trtllm": Shape.FLAT,
+}
 _NATIVE_OLLAMA = frozenset({Route.OLLAMA, Route.OLLAMA_CHAT})
 
 
 def saying(dialect: str, why: Refusal, *, detail: str = "", model: str = "") -> Saying:
     """How this engine words this refusal."""
     found = _OWN.get(dialect, {}).get(why) or _COMMON[why]
-    return Saying(found.status, found.kind, found.message.format(detail=detail, model=model))
+    return Saying(found.status, found.kind, found.message.format(detail=detail, model=model), found.code)
 
 
 def body(dialect: str, said: Saying, route: Route | None = None) -> bytes:
@@ -152,8 +217,10 @@ def _shape(dialect: str, route: Route | None) -> Shape:
 def _content(shape: Shape, said: Saying) -> Json:
     match shape:
         case Shape.ENVELOPE:
-            fields = {"message": said.message, "type": said.kind, "param": None, "code": said.status}
-            return {"error": fields}
+            code = said.code or said.status
+            return {"error": {"message": said.message, "type": said.kind, "param": None, "code": code}}
+        case Shape.CODED:
+            return {"error": {"code": said.code or str(said.status), "message": said.message}}
         case Shape.FLAT:
             fields = {"message": said.message, "type": said.kind, "param": None, "code": said.status}
             return {"object": "error", **fields}

@@ -36,7 +36,7 @@ def page(engine: SimEngine, request: Request) -> Page | None:
         started = (("Process-Start-Time-Unix", str(int(engine.started_at * 1e6))),)
         headers = started if engine.dialect.name == "llamacpp" else ()
         return Page(200, *found, headers) if found is not None else None
-    if request.path == "/v1/models" and engine.dialect.name != "triton":
+    if request.path == engine.dialect.models and engine.dialect.name != "triton":
         return _json(_models(engine))
     content = _own(engine).get(request.path)
     return _json(content) if content is not None else None

@@ -99,6 +99,9 @@ def _page(x: Exchange) -> Waits:
     hold_s = held_page_s(engine, path)
     if hold_s:
         yield hold_s
+    if engine.dialect.guards_models and path == engine.dialect.models and not _key_fits(x):
+        refuse(x, Refusal.UNAUTHORIZED)
+        return
     found = page(engine, x.request)
     if found is None:
         refuse(x, Refusal.NO_ROUTE)
@@ -106,11 +109,15 @@ def _page(x: Exchange) -> Waits:
         x.reply.whole(found.status, found.body, found.content_type, found.headers)
 
 
+def _key_fits(x: Exchange) -> bool:
+    key = x.engine.config.api_key
+    return key is None or x.request.headers.get(b"authorization") == b"Bearer " + key.encode()
+
+
 def _unfit(x: Exchange, bad: str | None) -> Refusal | None:
     """Why this generation cannot begin."""
     engine, work = x.engine, x.work
-    key = engine.config.api_key
-    if key is not None and x.request.headers.get(b"authorization") != b"Bearer " + key.encode():
+    if not _key_fits(x):
         return Refusal.UNAUTHORIZED
     if engine.phase in _UNFIT:
         return _UNFIT[engine.phase]

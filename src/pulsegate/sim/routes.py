@@ -46,4 +46,8 @@ def groups_of(dialect: Dialect, request: Request) -> frozenset[Group]:
         return _HEALTH
     if request.path in _METRICS:
         return _METRIC_PAGE
-    return _MODEL_LIST if request.path in _MODELS or pattern == "/v2/models/{model}" else _OTHER
+    return (
+        _MODEL_LIST
+        if request.path in _MODELS or request.path == dialect.models or pattern == "/v2/models/{model}"
+        else _OTHER
+    )
