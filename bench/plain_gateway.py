@@ -33,7 +33,7 @@ class Nobody:
 async def main(config: Path) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
         listener.setblocking(False)  # noqa: FBT003 - the socket API
-        gateway = Gateway(setup_of(load(config, {}), access_log=None, created=0), None, Nobody())
+        gateway = Gateway(setup_of(load(config, {}), access_log=None, priced_at=0.0), None, Nobody())
         async with gateway.open(listener):
             print(json.dumps({"gateway": f"http://127.0.0.1:{listener.getsockname()[1]}"}), flush=True)
             await asyncio.Event().wait()

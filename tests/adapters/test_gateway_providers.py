@@ -67,7 +67,7 @@ async def chain(**more: Any) -> AsyncIterator[Chain]:
     async with AsyncExitStack() as stack:
         fakes = {name: await stack.enter_async_context(fake_provider(name)) for name in NAMES}
         text = yaml.safe_dump(document(fakes, **more))
-        setup = setup_of(parse(text.encode(), Path("pulsegate.yaml"), {}), access_log=None, created=1)
+        setup = setup_of(parse(text.encode(), Path("pulsegate.yaml"), {}), access_log=None, priced_at=0.0)
         run = await stack.enter_async_context(running(setup))
         yield Chain(run, fakes)
 
@@ -211,7 +211,7 @@ async def two_keys() -> AsyncIterator[Chain]:
         ]
         models = [{"name": "chat", "provider": "deepseek", "fallbacks": ["glm"]}, {"name": "glm", "provider": "zhipu"}]
         text = yaml.safe_dump({"models": models, "providers": providers})
-        setup = setup_of(parse(text.encode(), Path("pulsegate.yaml"), {}), access_log=None, created=1)
+        setup = setup_of(parse(text.encode(), Path("pulsegate.yaml"), {}), access_log=None, priced_at=0.0)
         async with running(setup) as run:
             yield Chain(run, {"deepseek": deepseek, "zhipu": zhipu})
 
