@@ -101,6 +101,15 @@ def test_a_slip_of_the_keyboard_shows_no_secret(at, cut, typed):
         assert SECRET not in (problem.excerpt or "")
 
 
+@pytest.mark.parametrize("typed", "!&")
+def test_a_secret_that_became_a_tag_or_an_anchor(typed):
+    found = read(
+        f"models: [{{name: m, provider: p}}]\nproviders:\n  - name: p\n    api_keys:\n      {typed}{SECRET}\n      - 3\n      - {{}}\n".encode()
+    )
+    assert isinstance(found, ConfigErrors)
+    assert SECRET not in f"{found}{[problem.excerpt for problem in found.problems]}"
+
+
 def test_the_file_without_slips_is_right():
     assert not isinstance(read(VALID.encode()), ConfigErrors)
 

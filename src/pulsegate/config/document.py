@@ -98,7 +98,10 @@ def _secrets(node: Node, path: KeyPath, known: frozenset[str], seen: set[int]) -
     if id(node) in seen or len(path) > MAX_DEPTH:
         return
     seen.add(id(node))
-    for index, item in enumerate(cast("list[Node | tuple[Node, Node]]", node.value)):
+    items = cast("list[Node | tuple[Node, Node]]", node.value)
+    if is_secret(path) and _has_properties(node, items):
+        yield Span(Mark.of(node.start_mark), Mark(node.start_mark.line + 1, _BEYOND))
+    for index, item in enumerate(items):
         if isinstance(item, tuple):
             key, value = item
             name = cast("str", key.value) if isinstance(key, ScalarNode) else ""
@@ -109,6 +112,13 @@ def _secrets(node: Node, path: KeyPath, known: frozenset[str], seen: set[int]) -
             yield from _secrets(value, (*path, name), known, seen)
         else:
             yield from _secrets(item, (*path, index), known, seen)
+
+
+def _has_properties(node: Node, items: list[Node | tuple[Node, Node]]) -> bool:
+    """Whether a tag or an anchor may stand before its items: ``!sk-...`` and ``&sk-...`` were meant to be values."""
+    first = items[0] if items else node
+    begins = first[0].start_mark if isinstance(first, tuple) else first.start_mark
+    return node.tag not in _COLLECTIONS or node.start_mark.line < begins.line
 
 
 def _names_a_header(path: KeyPath, name: str, value: Node) -> bool:
@@ -223,6 +233,7 @@ class _Builder:
         self._document.problems.append(self._document.source.problem(Mark.of(node.start_mark), path, message, fix))
 
 
+_BEYOND = 1_000_000  # a column behind every line's end
 _COLLECTIONS = (f"{TAG}map", f"{TAG}seq")
 _SCALARS: Mapping[str, Callable[[str], object]] = {
     f"{TAG}bool": lambda text: text.lower() == "true",
