@@ -103,9 +103,9 @@ def test_a_slip_of_the_keyboard_shows_no_secret(at, cut, typed):
 
 @pytest.mark.parametrize("typed", "!&")
 def test_a_secret_that_became_a_tag_or_an_anchor(typed):
-    found = read(
-        f"models: [{{name: m, provider: p}}]\nproviders:\n  - name: p\n    api_keys:\n      {typed}{SECRET}\n      - 3\n      - {{}}\n".encode()
-    )
+    keys = f"      {typed}{SECRET}\n      - 3\n      - {{}}\n"
+    head = "models: [{name: m, provider: p}]\nproviders:\n  - name: p\n    api_keys:\n"
+    found = read(f"{head}{keys}".encode())
     assert isinstance(found, ConfigErrors)
     assert SECRET not in f"{found}{[problem.excerpt for problem in found.problems]}"
 
