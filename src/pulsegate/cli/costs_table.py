@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pulsegate.core.spending import By
-from pulsegate.status.costs import Amounts, Costs
+from pulsegate.core.spending import By, Sums
+from pulsegate.status.costs import Costs
 
 _FULL: Final = "█"
 _PARTS: Final = " ▏▎▍▌▋▊▉"
@@ -24,7 +24,7 @@ def table(costs: Costs, by: By | None, *, width: int) -> Group:
     wanted = (By.PROVIDER, By.MODEL, By.CLIENT) if by is None else (by,)
     parts: list[RenderableType] = list(_summary(costs, width))
     for one in wanted:
-        groups: Mapping[str, Amounts] = getattr(costs, f"by_{one.value}")
+        groups: Mapping[str, Sums] = getattr(costs, f"by_{one.value}")
         if groups and not (one is By.CLIENT and by is None and set(groups) == {"-"}):
             parts.append(_grouped(one, groups, width))
     return Group(*parts)
@@ -51,7 +51,7 @@ def _limit(costs: Costs, width: int) -> Iterator[str | tuple[str, str]]:
     yield f"{share:.0%} of {money(costs.limit_cny)}, {money(costs.remaining_cny)} left", style
 
 
-def _grouped(by: By, groups: Mapping[str, Amounts], width: int) -> Table:
+def _grouped(by: By, groups: Mapping[str, Sums], width: int) -> Table:
     grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", title_justify="left")
     grid.add_column(by.value.upper(), no_wrap=True, overflow="ellipsis", max_width=max(12, width // 4))
     for name in ("CNY", "CALLS", "IN", "CACHED", "OUT"):

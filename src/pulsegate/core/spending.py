@@ -39,7 +39,10 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """Of any number of attempts. ``calls`` counts requests, however many attempts each of them took."""
+    """Of any number of attempts. ``calls`` counts requests, however many attempts each of them took.
+
+    ``unpriced`` attempts have no known price; ``estimated`` ones no usage that the upstream reported.
+    """
 
     cny: Decimal = field(default_factory=Decimal)
     calls: int = 0

@@ -15,19 +15,6 @@ _WORST = [gate.value for gate in Gate]
 ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
 
-class Amounts(msgspec.Struct, kw_only=True):
-    """One sum. ``unpriced`` attempts have no known price; ``estimated`` ones no usage that the upstream reported."""
-
-    cny: Decimal
-    calls: int
-    attempts: int
-    unpriced: int
-    estimated: int
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-
-
 class Costs(msgspec.Struct, kw_only=True):
     """What was spent in one window.
 
@@ -48,12 +35,12 @@ class Costs(msgspec.Struct, kw_only=True):
     limit_cny: Decimal | None
     remaining_cny: Decimal | None
     unpriced: int
-    by_provider: dict[str, Amounts]
-    by_model: dict[str, Amounts]
-    by_client: dict[str, Amounts]
-    by_day: dict[str, Amounts]
-    self_hosted: Amounts
-    probes: Amounts
+    by_provider: dict[str, Sums]
+    by_model: dict[str, Sums]
+    by_client: dict[str, Sums]
+    by_day: dict[str, Sums]
+    self_hosted: Sums
+    probes: Sums
 
 
 def costs(spending: Spending, window: str, period: Period, limit_cny: Decimal | None) -> Costs:
@@ -73,8 +60,8 @@ def costs(spending: Spending, window: str, period: Period, limit_cny: Decimal | 
         by_model=_grouped(spending, By.MODEL),
         by_client=_grouped(spending, By.CLIENT),
         by_day=_grouped(spending, By.DAY),
-        self_hosted=_amounts(spending.self_hosted),
-        probes=_amounts(spending.probes),
+        self_hosted=spending.self_hosted,
+        probes=spending.probes,
     )
 
 
@@ -149,21 +136,8 @@ def _limit(standing: Standing) -> LimitStanding:
     )
 
 
-def _grouped(spending: Spending, by: By) -> dict[str, Amounts]:
+def _grouped(spending: Spending, by: By) -> dict[str, Sums]:
     """Days in their order, everything else by what it cost, the most first."""
     groups = spending.by[by].items()
     in_order = sorted(groups) if by is By.DAY else sorted(groups, key=lambda item: (-item[1].cny, item[0]))
-    return {name: _amounts(sums) for name, sums in in_order}
-
-
-def _amounts(sums: Sums) -> Amounts:
-    return Amounts(
-        cny=sums.cny,
-        calls=sums.calls,
-        attempts=sums.attempts,
-        unpriced=sums.unpriced,
-        estimated=sums.estimated,
-        prompt_tokens=sums.prompt_tokens,
-        cached_tokens=sums.cached_tokens,
-        completion_tokens=sums.completion_tokens,
-    )
+    return dict(in_order)
