@@ -161,6 +161,20 @@ async def test_a_limited_key_cannot_name_two_models(tmp_path: Path) -> None:
         assert b"forbidden" not in server.connections[0].requests[0]
 
 
+async def test_a_pool_that_is_not_asked_for_usage_does_not_get_the_body_of_one_that_is() -> None:
+    broken = (script.Request(), script.Send(json_answer({"error": "down"}, status="500 Internal Server Error")))
+    async with raw_server(broken) as first, raw_server(broken) as second:
+        one, other = endpoint(first.port, model="theirs"), endpoint(second.port, model="theirs")
+        pools = (
+            PoolSetup(name=PoolName("a"), endpoints=(one,)),
+            PoolSetup(name=PoolName("b"), endpoints=(other,), ask_usage=False),
+        )
+        async with running(setup_of(*pools)) as run:
+            await run.ask(ask_for(stream=True))
+        assert b"include_usage" in first.connections[0].requests[0]
+        assert b"include_usage" not in second.connections[0].requests[0]
+
+
 # models and health
 
 

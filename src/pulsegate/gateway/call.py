@@ -71,7 +71,7 @@ class Call:
         self._routing = routing
         self._route = route
         self._attempts: dict[int, Attempt] = {}
-        self._bodies: dict[str | None, bytes] | None = None
+        self._bodies: dict[tuple[str | None, bool], bytes] | None = None
         self._delivery: Delivery | None = None
         self._own_s = 0.0
         self._endpoint: bytes | None = None
@@ -202,9 +202,9 @@ class Call:
             return self.incoming.body
         if self._bodies is None:
             self._bodies = {}
-        made = self._bodies.get(model)
+        made = self._bodies.get((model, ask_usage))
         if made is None:
-            made = self._bodies[model] = rewritten(self.incoming.body, model, ask_usage=ask_usage)
+            made = self._bodies[model, ask_usage] = rewritten(self.incoming.body, model, ask_usage=ask_usage)
         return made
 
     def _asks_usage(self, backend: Backend) -> bool:
