@@ -13,3 +13,6 @@ PromptId = NewType("PromptId", str)
 
 Incarnation = NewType("Incarnation", int)
 """Counts the lives of one endpoint; a restart begins the next. State belongs to an incarnation."""
+
+MemberId = NewType("MemberId", str)
+"""Names one running gateway among several that share their probes; a restart is another member."""

@@ -1,0 +1,1 @@
+"""Backends through which several gateways share their probes: adapters of ``control.coordination``."""
