@@ -24,7 +24,7 @@ class View(NamedTuple):
 class Words(NamedTuple):
     """What one replica tells all others at one moment, ``epoch`` being that of the view in which it spoke.
 
-    ``kept``: the backend keeps the latest value of each key for those who come later; the key is the author's alone.
+    ``kept``: the backend keeps the latest value of each key, whoever told it, for those who come later.
     ``passing``: told once, to those who are there.
     """
 
@@ -37,8 +37,8 @@ class Words(NamedTuple):
 class Listener(Protocol):
     """Who is told. Called from the event loop, never from within a call to the coordinator; must not block."""
 
-    def joined(self, view: View, picture: Sequence[Words]) -> None:
-        """This replica takes part (again). ``picture`` is all that is kept, of whatever author, before anything else."""
+    def joined(self, view: View, picture: Sequence[bytes]) -> None:
+        """This replica takes part (again). ``picture``: all values that are kept, before anything else is told."""
         ...
 
     def members_changed(self, view: View) -> None:
@@ -46,7 +46,7 @@ class Listener(Protocol):
         ...
 
     def heard(self, words: Words) -> None:
-        """Another replica spoke. Its words come in the order in which it spoke; none is missing without a ``joined``."""
+        """Another replica spoke. Words come in the order in which it spoke; none is lost without a ``joined``."""
         ...
 
     def parted(self, why: str) -> None:

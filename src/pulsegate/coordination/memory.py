@@ -13,7 +13,7 @@ class Meeting:
     def __init__(self) -> None:
         self._epoch = 0
         self._present: dict[MemberId, Listener] = {}
-        self._kept: dict[MemberId, dict[str, bytes]] = {}
+        self._kept: dict[str, bytes] = {}
 
     @property
     def view(self) -> View:
@@ -25,7 +25,7 @@ class Meeting:
         self._present[member] = listener
         self._epoch += 1
         view = self.view
-        listener.joined(view, [Words(author, view.epoch, dict(kept)) for author, kept in self._kept.items()])
+        listener.joined(view, tuple(self._kept.values()))
         self._each(member, lambda other: other.members_changed(view))
 
     def leave(self, member: MemberId) -> None:
@@ -39,7 +39,7 @@ class Meeting:
         """Whether the author still takes part; if so all others hear it."""
         if words.author not in self._present:
             return False
-        self._kept.setdefault(words.author, {}).update(words.kept)
+        self._kept.update(words.kept)
         self._each(words.author, lambda other: other.heard(words))
         return True
 
