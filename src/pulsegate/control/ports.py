@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from pulsegate.control.coordination import View
 from pulsegate.control.line import Line
 from pulsegate.control.link import Admission, Message, Money
 from pulsegate.control.reports import ProbeReport
@@ -205,4 +206,28 @@ class WorkforceObserver(Protocol):
 
     def worker_counted(self, number: int, figures: WorkerFigures) -> None:
         """All counters of this worker."""
+        ...
+
+
+class FellowshipObserver(Protocol):
+    """Is told how this gateway stands with others that watch the same fleet. Must be quick and must not raise."""
+
+    def joined(self, view: View) -> None:
+        """It takes part, for the first time or again."""
+        ...
+
+    def members_changed(self, view: View) -> None:
+        """Others came or went."""
+        ...
+
+    def parted(self, why: str) -> None:
+        """The others cannot be reached."""
+        ...
+
+    def dealt(self, gained: int, lost: int, owned: int) -> None:
+        """The work was divided anew: endpoints that are probed here now, that no longer are, and that are in all."""
+        ...
+
+    def misunderstood(self, what: str) -> None:
+        """Words came that nobody here can read, as from another version."""
         ...

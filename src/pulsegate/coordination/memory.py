@@ -35,6 +35,10 @@ class Meeting:
             view = self.view
             self._each(member, lambda other: other.members_changed(view))
 
+    def forget(self) -> None:
+        """What was said is lost, as with a backend that was started anew."""
+        self._kept.clear()
+
     def pass_on(self, words: Words) -> bool:
         """Whether the author still takes part; if so all others hear it."""
         if words.author not in self._present:

@@ -13,12 +13,15 @@ from pulsegate.core.peers import MIN_ANSWERS
 from pulsegate.core.pool import Pool
 from pulsegate.core.probe import ProbeKind
 from pulsegate.core.prompts import Prompt
-from pulsegate.core.schedule import Course, Timetable, jittered, next_slot, plan
+from pulsegate.core.schedule import Course, Timetable, first_due_at, jittered, next_slot, plan
 from pulsegate.core.status import DueProbe
 from pulsegate.core.watched import Claim, Doubt, Watched
 
 MIN_GAP_S = 0.5
 """Between two probes that users' failures ask for."""
+
+TAKE_OVER_SHARE = 0.5
+"""Of an interval, that passes before the first probe of an endpoint which another gateway has probed, and after it."""
 
 _WAITING = frozenset({State.UNHEALTHY, State.MISCONFIGURED})
 
@@ -30,6 +33,8 @@ class Agenda:
         self._rng = rng
         self._network = network
         self._probes: Timetable[EndpointId] = Timetable()
+        self.stretch = 1  # every interval is that many times as long
+        self.shift = 0.0  # added to every endpoint's place in its interval
 
     def put(self, endpoint: EndpointId, at: float) -> None:
         """Make or move an appointment."""
@@ -51,13 +56,41 @@ class Agenda:
         """Who is due, with the due time."""
         return self._probes.pop(at)
 
+    def begin(self, fresh: list[Watched], at: float) -> None:
+        """First probes: soon, but not all at once."""
+        fresh.sort(key=lambda watched: watched.phase)
+        for rank, watched in enumerate(fresh):
+            self.put(watched.id, first_due_at(rank, len(fresh), watched.policy.interval_s * self.stretch, at))
+
+    def take_over(self, fresh: list[Watched], at: float) -> None:
+        """Probes of endpoints that another gateway has probed so far, perhaps just now: each in its place, and soon.
+
+        Not sooner than in almost half an interval: however often an endpoint is handed on, it is not probed more than
+        twice in one interval. Not later than in almost one: the other gateway may have been dead for one already.
+        """
+        for watched in fresh:
+            watched.taken_over = True
+            place, interval_s = (watched.phase + self.shift) % 1.0, watched.policy.interval_s * self.stretch
+            self.put(watched.id, at + interval_s * (TAKE_OVER_SHARE + (1.0 - TAKE_OVER_SHARE) * place) * 0.9)
+
+    def hasten(self, watched: list[Watched], at: float) -> None:
+        """Intervals are shorter than they were: nobody waits for a longer one."""
+        for one in watched:
+            due_at, latest = self.at(one.id), at + one.policy.interval_s * self.stretch * (1.0 + one.policy.jitter)
+            if due_at is not None and due_at > latest and one.record.judged.state not in _WAITING:
+                self.take_over([one], at)
+
     def postpone(self, watched: Watched, at: float) -> None:
         """To the next slot of the grid."""
         self.put(watched.id, self._slot(watched, watched.policy.interval_s, at))
 
     def _slot(self, watched: Watched, wait_s: float, at: float) -> float:
         policy = watched.policy
-        return jittered(next_slot(watched.phase, wait_s, at, policy.jitter), policy, self._rng)
+        place, wait_s = (watched.phase + self.shift) % 1.0, wait_s * self.stretch
+        if watched.taken_over:
+            watched.taken_over = False
+            at += wait_s * (TAKE_OVER_SHARE - 0.1)  # its own place in the interval may be right ahead
+        return jittered(next_slot(place, wait_s, at, policy.jitter), policy, self._rng)
 
     def claim(self, watched: Watched, pool: Pool, due_at: float, at: float) -> DueProbe | None:
         """Claim the endpoint for its due probe; None when users' tokens make the probe needless for now."""
@@ -116,6 +149,8 @@ class Agenda:
     def want(self, scene: Scene) -> None:
         """Users' requests fail or stall there: probe now, but not in a tight loop."""
         watched = scene.watched
+        if watched.resting:
+            return
         last = watched.last_start_at
         wanted_at = scene.at if last is None else max(scene.at, last + MIN_GAP_S)
         if watched.claim is not None:

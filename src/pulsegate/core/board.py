@@ -21,6 +21,7 @@ from pulsegate.core.events import (
     AlertKind,
     CountersRead,
     DrainAsked,
+    DutiesChanged,
     Effect,
     Event,
     FleetChanged,
@@ -29,17 +30,21 @@ from pulsegate.core.events import (
     SnapshotChanged,
     Tick,
     TrafficSeen,
+    VerdictChanged,
+    VerdictHeard,
 )
 from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, Signal
+from pulsegate.core.hearsay import adopt, engage, news_of, retire, verdict_of
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.judging import Judge, Scene, signal
 from pulsegate.core.network import NetworkWatch
 from pulsegate.core.outcome import Outcome
 from pulsegate.core.pool import Pool
-from pulsegate.core.schedule import Timetable, first_due_at
+from pulsegate.core.schedule import Timetable
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.core.status import DueProbe, EndpointStatus
+from pulsegate.core.testimony import Verdict
 from pulsegate.core.watched import Watched, keep_or_begin
 from pulsegate.core.weights import next_ramp_at
 
@@ -47,8 +52,12 @@ from pulsegate.core.weights import next_ramp_at
 class Board:
     """Knows the fleet from ``FleetChanged`` on; until then it is empty."""
 
-    def __init__(self, rng: Random) -> None:
-        """``rng`` gives the jitter and the seed of the nonces."""
+    def __init__(self, rng: Random, *, shared: bool = False) -> None:
+        """``rng`` gives the jitter and the seed of the nonces.
+
+        ``shared``: other gateways probe the same fleet, so nothing is probed before ``DutiesChanged``.
+        """
+        self._shared = shared
         self._seed = rng.getrandbits(64)
         self._network = NetworkWatch()
         self._agenda = Agenda(rng, self._network)
@@ -89,6 +98,8 @@ class Board:
                 self._tick(event.at, effects)
             case FleetChanged():
                 self._fleet_changed(event.fleet, event.at, effects)
+            case DutiesChanged() | VerdictHeard():
+                self._among_others(event, effects)
             case _:
                 assert_never(event)
         return tuple(effects)
@@ -119,7 +130,8 @@ class Board:
         watched = self._watched.get(endpoint)
         if watched is not None and self._agenda.at(endpoint) is None:
             watched.claim = None
-            self._agenda.postpone(watched, at)
+            if not watched.resting:
+                self._agenda.postpone(watched, at)
 
     def next_wake_at(self) -> float | None:
         """When to call ``apply(Tick)`` and ``take_due`` next, monotonic seconds; None when nothing is watched."""
@@ -130,6 +142,11 @@ class Board:
         """Everything about one endpoint; None if it is not known."""
         watched = self._watched.get(endpoint)
         return None if watched is None else watched.status(self._agenda.at(endpoint))
+
+    def verdict(self, endpoint: EndpointId, at: float) -> Verdict | None:
+        """What other gateways should know of an endpoint, without author and order; None if it is not probed here."""
+        watched = self._watched.get(endpoint)
+        return None if watched is None or watched.resting else verdict_of(watched, at)
 
     def outcome(self, endpoint: EndpointId, at: float) -> Outcome | None:
         """What the probe that ended ``at`` this moment amounted to; None if it did not count (an earlier life)."""
@@ -150,6 +167,8 @@ class Board:
         if scene is None or scene.watched.claim is None:
             return
         claim, scene.watched.claim = scene.watched.claim, None
+        if scene.watched.resting:  # it was handed over while this probe was on its way
+            return
         if event.incarnation != scene.watched.incarnation:
             self._agenda.put(event.endpoint, event.at)  # an answer of the life before: ask the new one
             return
@@ -204,6 +223,9 @@ class Board:
         effects.extend(more)
         for watched in touched:
             self._arm(watched, pool, at)
+            if self._shared and not watched.resting and (news := news_of(watched)) != watched.told:
+                watched.told = news
+                effects.append(VerdictChanged(endpoint=watched.id))
         if visible:
             self._publish(effects)
 
@@ -239,6 +261,7 @@ class Board:
                 watched = keep_or_begin(kept, endpoint, spec.probe, at)
                 self._watched[endpoint.id] = watched
                 if watched is not kept:
+                    watched.resting = self._shared
                     fresh.append(watched)
             pool.set_members([self._watched[endpoint.id] for endpoint in spec.endpoints], spec)
         for gone in old.keys() - self._watched.keys():
@@ -247,9 +270,8 @@ class Board:
         self._network.keep_only(self._watched)
         self._window_s = max((spec.probe.interval_s for spec in fleet.pools), default=0.0)
         self._windows = max((spec.ejection.suspect_network_windows for spec in fleet.pools), default=0)
-        fresh.sort(key=lambda watched: watched.phase)
-        for rank, watched in enumerate(fresh):
-            self._agenda.put(watched.id, first_due_at(rank, len(fresh), watched.policy.interval_s, at))
+        if not self._shared:
+            self._agenda.begin(fresh, at)
         for pool in self._pools.values():
             more, touched, _ = pool.settle(at, network_suspect=self._network.suspect_since is not None)
             effects.extend(more)
@@ -257,3 +279,36 @@ class Board:
                 self._arm(watched, pool, at)
         if tuple(pool.view for pool in self._pools.values()) != before:
             self._publish(effects)
+
+    def _among_others(self, event: DutiesChanged | VerdictHeard, effects: list[Effect]) -> None:
+        if isinstance(event, DutiesChanged):
+            self._duties_changed(event, effects)
+            return
+        scene = self._scene(event.verdict.endpoint, event.at, effects)
+        if scene is not None and scene.watched.resting:
+            adopt(scene, event.verdict, event.said_at)
+            self._settle(scene.pool, scene.at, effects)
+
+    def _duties_changed(self, event: DutiesChanged, effects: list[Effect]) -> None:
+        """Begin, confirm and end what this gateway has to do among others."""
+        at, agenda = event.at, self._agenda
+        slower = event.stretch > agenda.stretch
+        agenda.stretch, agenda.shift = event.stretch, event.shift
+        scenes = {key: self._scene(key, at, effects) for key in (*event.rest, *event.own, *event.witness)}
+        for key in event.rest:
+            if (scene := scenes[key]) is not None:
+                retire(scene)
+                agenda.drop(key)
+        engaged = [scene for key in event.own if (scene := scenes[key]) is not None and engage(scene)]
+        agenda.begin([scene.watched for scene in engaged if scene.watched.last_probe_at is None], at)
+        agenda.take_over([scene.watched for scene in engaged if scene.watched.last_probe_at is not None], at)
+        for key in event.witness:
+            if (scene := scenes[key]) is not None:
+                if engage(scene, confirm=True):
+                    agenda.put(key, at)
+                else:
+                    scene.watched.wanted_at = at
+        if not slower:
+            agenda.hasten([watched for watched in self._watched.values() if not watched.resting], at)
+        for pool in self._pools.values():
+            self._settle(pool, at, effects)

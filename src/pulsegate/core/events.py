@@ -12,6 +12,7 @@ from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.probe import Counters, ProbeKind, ProbeResult
+from pulsegate.core.testimony import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,35 @@ class Tick:
     at: float
 
 
-Event = FleetChanged | ProbeLate | ProbeDone | CountersRead | TrafficSeen | DrainAsked | Tick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DutiesChanged:
+    """Other gateways probe the same fleet: what this one has to do from now on. Endpoints not named stay as they are.
+
+    ``own``: probe them and judge. ``witness``: ask them at once, because their owner condemns them; one failure
+    confirms it. ``rest``: others probe them. ``stretch``: every interval is that many times as long, because so many
+    gateways cannot reach one another and each probes everything; ``shift`` moves our places in it away from theirs.
+    """
+
+    at: float
+    own: tuple[EndpointId, ...] = ()
+    witness: tuple[EndpointId, ...] = ()
+    rest: tuple[EndpointId, ...] = ()
+    stretch: int = 1
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictHeard:
+    """Another gateway judged an endpoint that rests here, at ``said_at``."""
+
+    at: float
+    verdict: Verdict
+    said_at: float
+
+
+Event = (
+    FleetChanged | ProbeLate | ProbeDone | CountersRead | TrafficSeen | DrainAsked | Tick | DutiesChanged | VerdictHeard
+)
 
 
 class ProbeCause(StrEnum):
@@ -159,4 +188,11 @@ class SnapshotChanged:
     """What the data plane follows has changed: publish ``board.snapshot``."""
 
 
-Effect = ProbeWanted | CountersWanted | Transitioned | Alerted | SnapshotChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictChanged:
+    """Other gateways should hear of this endpoint, which is probed here: see ``Board.verdict``."""
+
+    endpoint: EndpointId
+
+
+Effect = ProbeWanted | CountersWanted | Transitioned | Alerted | SnapshotChanged | VerdictChanged

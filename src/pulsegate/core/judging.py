@@ -327,7 +327,7 @@ def signal(
     watched.moves_nothing = None
     was, now = old.judged, new.judged
     if what is Signal.RESTARTED or (what is Signal.STARTING and was.state in _SERVED):
-        _begin_life(scene)
+        begin_life(scene)
     if now.state is not was.state:
         watched.waits = 0
         if now.state is State.UNHEALTHY:
@@ -340,10 +340,10 @@ def signal(
         watched.startup_by = scene.at + watched.policy.startup_deadline_s
     if new.state is old.state and new.reason is old.reason:
         return
-    _note_transition(scene, old.state, old.reason)
+    note_transition(scene, old.state, old.reason)
 
 
-def _begin_life(scene: Scene) -> None:
+def begin_life(scene: Scene) -> None:
     """A new process: nothing that was seen of the old one counts, but how often it was ejected."""
     watched = scene.watched
     watched.incarnation = Incarnation(watched.incarnation + 1)
@@ -373,7 +373,8 @@ def _condemned(scene: Scene, detail: str) -> None:
         )
 
 
-def _note_transition(scene: Scene, old: State, old_reason: Reason) -> None:
+def note_transition(scene: Scene, old: State, old_reason: Reason) -> None:
+    """State or reason are new: take it down, and tell."""
     watched, new = scene.watched, scene.watched.record
     watched.transitions.append(
         TransitionNote(

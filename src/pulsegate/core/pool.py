@@ -28,6 +28,7 @@ class Pool:
         self.members: dict[EndpointId, Watched] = {}
         self.healthy: set[EndpointId] = set()
         self.degraded: set[EndpointId] = set()
+        self.resting: set[EndpointId] = set()  # probed by other gateways
         self._unhealthy: dict[EndpointId, Watched] = {}
         self._held: dict[EndpointId, Watched] = {}
         self._ramping: dict[EndpointId, Watched] = {}
@@ -50,6 +51,8 @@ class Pool:
     def answering(self, endpoint: EndpointId) -> int:
         """How many can be expected to answer this turn's prompt, given that this one does."""
         others = len(self.healthy) + len(self.degraded)
+        if self.resting:  # who probes them compares their answers
+            others -= len(self.resting & self.healthy) + len(self.resting & self.degraded)
         return others if endpoint in self.healthy or endpoint in self.degraded else others + 1
 
     def outruns(self, endpoint: EndpointId) -> bool:
@@ -71,6 +74,7 @@ class Pool:
                 del group[gone]
         self.healthy &= self.members.keys()
         self.degraded &= self.members.keys()
+        self.resting = {key for key, watched in self.members.items() if watched.resting}
         self._routable = sum(1 for watched in self.members.values() if watched.share.weight > 0)
         self._view = None
         for watched in self.members.values():

@@ -56,6 +56,9 @@ class Watched:
         self.policy = policy
         self.phase = phase(spec.id)
         self.incarnation = Incarnation(1)
+        self.resting = False  # another gateway probes it
+        self.taken_over = False  # another gateway did, and it has not been probed here since
+        self.told: tuple[object, ...] | None = None  # what other gateways were told last, see ``hearsay.news_of``
         self.record: HealthRecord = born(at)
         self.served = False  # was healthy or degraded once: requests may wait there
         self.standing: Standing = INNOCENT
@@ -106,7 +109,7 @@ class Watched:
     def starting(self) -> bool:
         """Whether it may serve within a moment for the first time: not asked yet, or on its way to being healthy."""
         record = self.record
-        return record.state is State.WARMING and not self.served and (self.probes == 0 or record.streak > 0)
+        return record.state is State.WARMING and not self.served and (self.last_probe_at is None or record.streak > 0)
 
     def _limits(self) -> Thresholds:
         return self.baseline.thresholds(self.policy) if self.policy.auto_ttft else Thresholds.of(self.policy)

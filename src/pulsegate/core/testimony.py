@@ -1,0 +1,157 @@
+"""Whose word counts: what replicas have said about each endpoint, and what follows for who did not ask it itself.
+
+The owner's verdict counts. When it condemns an endpoint for a reason that may be its own fault (a network that is cut,
+say), a second replica, the witness, asks the endpoint too. Until it has answered the endpoint is suspect; then its word
+counts for everybody but the owner, who avoids what it cannot use. Words of replicas that have been replaced meanwhile
+are dropped: a process that was stopped and goes on must not undo what happened since.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import NamedTuple
+
+from pulsegate.core.health import Reason, State
+from pulsegate.core.ids import EndpointId, Incarnation, MemberId
+from pulsegate.core.sharding import Posts
+
+WITNESS_LIMIT_S = 5.0
+"""How long a verdict waits for its witness: two timeouts, the way there and back, and something to spare."""
+
+
+class Verdict(NamedTuple):
+    """What one replica says about one endpoint.
+
+    ``epoch`` and ``sequence`` order words: the epoch of the view in which it was said, and a number that grows with
+    each word of its author. Times are ages, because clocks differ: ``age_s`` since the state or reason changed,
+    ``probed_s`` since the last probe (None: never).
+    """
+
+    endpoint: EndpointId
+    author: MemberId
+    epoch: int
+    sequence: int
+    incarnation: Incarnation
+    state: State
+    reason: Reason
+    detail: str
+    hard: bool
+    suspect: bool
+    age_s: float
+    streak: int
+    fails: int
+    deep_due: bool
+    served_model: str | None = None
+    ttft_s: float | None = None
+    probed_s: float | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it needs a witness: condemned, and perhaps only from where the author stands."""
+        return self.state is State.UNHEALTHY and not self.hard
+
+
+class Duty(Enum):
+    """What this replica has to do about an endpoint."""
+
+    OWN = auto()
+    WITNESS = auto()
+    REST = auto()
+
+
+class _Heard(NamedTuple):
+    verdict: Verdict
+    at: float
+
+
+class Testimony:
+    """What was said, as one replica heard it."""
+
+    def __init__(self, me: MemberId) -> None:
+        self._me = me
+        self._epoch = 0
+        self._members: frozenset[MemberId] = frozenset()
+        self._posts: Mapping[EndpointId, Posts] = {}
+        self._heard: dict[EndpointId, dict[MemberId, _Heard]] = {}
+        self._doubtful_at: dict[EndpointId, float] = {}  # since when the owner's word needs a witness
+
+    def convene(self, epoch: int, members: frozenset[MemberId], posts: Mapping[EndpointId, Posts]) -> None:
+        """There is a new view. What was said by those who left stays until somebody says otherwise.
+
+        Of what was ours until now nobody knew more than we did.
+        """
+        for endpoint, old in self._posts.items():
+            new = posts.get(endpoint)
+            if old.owner == self._me and new is not None and new.owner != self._me and endpoint in self._heard:
+                heard = self._heard[endpoint]
+                self._heard[endpoint] = {who: one for who, one in heard.items() if one.verdict.epoch > self._epoch}
+        self._epoch, self._members, self._posts = epoch, members, posts
+        self._heard = {
+            endpoint: {author: one for author, one in heard.items() if author in members or len(heard) == 1}
+            for endpoint, heard in self._heard.items()
+            if endpoint in posts
+        }
+        self._doubtful_at = {endpoint: at for endpoint, at in self._doubtful_at.items() if endpoint in posts}
+
+    def hear(self, verdict: Verdict, at: float, *, live: bool = True) -> bool:
+        """Whether the verdict counts: not if it is older than what is known, or of one who has been replaced.
+
+        ``live`` False: it was kept for those who come later, so its author may have left.
+        """
+        posts = self._posts.get(verdict.endpoint)
+        if posts is None or verdict.author == self._me:
+            return False
+        heard = self._heard.setdefault(verdict.endpoint, {})
+        if verdict.epoch <= self._epoch:
+            gone = live and verdict.author not in self._members
+            replaced = verdict.author not in (posts.owner, posts.witness) and any(one in heard for one in posts)
+            if gone or replaced:
+                return False
+        last = heard.get(verdict.author)
+        if last is not None and (verdict.epoch, verdict.sequence) <= (last.verdict.epoch, last.verdict.sequence):
+            return False
+        if any(verdict.incarnation < other.verdict.incarnation for other in heard.values()):
+            return False
+        heard[verdict.author] = _Heard(verdict, at)
+        self._note_doubt(verdict.endpoint, at)
+        return True
+
+    def _note_doubt(self, endpoint: EndpointId, at: float) -> None:
+        owners = self._owners(endpoint)
+        if owners is not None and owners.verdict.doubtful:
+            self._doubtful_at.setdefault(endpoint, at)
+        else:
+            self._doubtful_at.pop(endpoint, None)
+
+    def _owners(self, endpoint: EndpointId) -> _Heard | None:
+        """What the owner said, or else the latest that was said, as by an owner who has left."""
+        heard = self._heard.get(endpoint)
+        if not heard:
+            return None
+        posts = self._posts[endpoint]
+        if posts.owner in heard:
+            return heard[posts.owner]
+        return max(heard.values(), key=lambda one: (one.verdict.epoch, one.at))
+
+    def duty(self, endpoint: EndpointId) -> Duty:
+        """What this replica has to do."""
+        posts = self._posts.get(endpoint)
+        if posts is None:
+            return Duty.REST
+        if posts.owner == self._me:
+            return Duty.OWN
+        return Duty.WITNESS if posts.witness == self._me and endpoint in self._doubtful_at else Duty.REST
+
+    def believed(self, endpoint: EndpointId, at: float) -> tuple[Verdict, float] | None:
+        """What one who does not ask the endpoint itself should take for true, and when that was said."""
+        owners = self._owners(endpoint)
+        if owners is None:
+            return None
+        posts, since = self._posts[endpoint], self._doubtful_at.get(endpoint)
+        if since is None or posts.witness is None or posts.witness == owners.verdict.author:
+            return owners
+        witness = self._heard[endpoint].get(posts.witness)
+        if witness is not None and witness.at >= since:
+            return witness
+        if at - since >= WITNESS_LIMIT_S:
+            return owners
+        return _Heard(owners.verdict._replace(state=State.DEGRADED, suspect=True), owners.at)
