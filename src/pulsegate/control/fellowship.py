@@ -1,7 +1,7 @@
 """This gateway among others that watch the same fleet: who probes what, and what is believed of what others probe.
 
 Turns what a ``Coordinator`` brings into events of the board, and what the board finds into words for the others. Who
-probes what is decided in ``core.sharding``, whose word counts in ``core.testimony``.
+probes what is decided in ``core.sharding``, whose word counts in ``core.hearing``.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from pulsegate.control.reports import ProbeReport
 from pulsegate.core.board import Board
 from pulsegate.core.events import DutiesChanged, Effect, Event, TrafficSeen, VerdictChanged, VerdictHeard
 from pulsegate.core.fleet import EndpointSpec, Fleet
+from pulsegate.core.hearing import WITNESS_LIMIT_S, Duty, Hearing, Verdict
 from pulsegate.core.ids import EndpointId, MemberId
 from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import Counters
 from pulsegate.core.sharding import Mode, Posts, deal, shift
-from pulsegate.core.testimony import WITNESS_LIMIT_S, Duty, Testimony, Verdict
 
 REFRESH_S = 10.0
 """How often verdicts that did not change are told again: times to first token, and when an endpoint was probed last."""
@@ -102,7 +102,7 @@ class Fellowship:
         self._told_board: Callable[[Event], object] | None = None
         self._fleet = Fleet(pools=(), routes=())
         self._posts: dict[EndpointId, Posts] = {}
-        self._testimony = Testimony(me)
+        self._hearing = Hearing(me)
         self._view = View(0, (me,))
         self._known = 1  # how many took part when the backend was last there
         self._tie = Tie.JOINING
@@ -152,7 +152,7 @@ class Fellowship:
         for payload in picture:
             verdict = self._verdict_in(payload)
             if verdict is not None:
-                self._testimony.hear(verdict, now, live=False)
+                self._hearing.hear(verdict, now, live=False)
         if came_back and len(view.members) < self._known:
             self._regather_until = now + REGATHER_S
             self._timers.call_at(self._regather_until, self._regathered)
@@ -173,7 +173,7 @@ class Fellowship:
         now = self._clock.now()
         for payload in words.kept.values():
             verdict = self._verdict_in(payload)
-            if verdict is not None and self._testimony.hear(verdict, now):
+            if verdict is not None and self._hearing.hear(verdict, now):
                 self._react(verdict.endpoint)
                 if verdict.doubtful:
                     self._timers.call_at(now + WITNESS_LIMIT_S, lambda one=verdict.endpoint: self._react(one))
@@ -256,7 +256,7 @@ class Fellowship:
     def _convene(self, view: View) -> None:
         self._view = view
         self._posts = dict(deal(self._fleet, view.members or (self._me,), self._mode))
-        self._testimony.convene(view.epoch, frozenset(view.members), self._posts)
+        self._hearing.convene(view.epoch, frozenset(view.members), self._posts)
 
     def _regathered(self) -> None:
         if self._tie is Tie.JOINED and self._regather_until:
@@ -265,7 +265,7 @@ class Fellowship:
     def _divide(self) -> None:
         self._regather_until = 0.0
         self._known = max(1, len(self._view.members))
-        duties = {endpoint: self._testimony.duty(endpoint) for endpoint in self._posts}
+        duties = {endpoint: self._hearing.duty(endpoint) for endpoint in self._posts}
         for endpoint in duties:
             if self._duties.get(endpoint, Duty.REST) is Duty.REST:
                 self._believe(endpoint)  # who takes over goes on from what is known
@@ -298,7 +298,7 @@ class Fellowship:
         """Something was said about this endpoint."""
         if self._tie is not Tie.JOINED or self._regather_until or endpoint not in self._duties:
             return
-        duty, old = self._testimony.duty(endpoint), self._duties[endpoint]
+        duty, old = self._hearing.duty(endpoint), self._duties[endpoint]
         if duty is Duty.REST or old is Duty.REST:
             self._believe(endpoint)  # a witness begins with what is believed
         if duty is not old:
@@ -316,7 +316,7 @@ class Fellowship:
                 self._believe(endpoint)
 
     def _believe(self, endpoint: EndpointId) -> None:
-        believed = self._testimony.believed(endpoint, self._clock.now())
+        believed = self._hearing.believed(endpoint, self._clock.now())
         if believed is not None:
             verdict, said_at = believed
             self._tell_board(VerdictHeard(at=self._clock.now(), verdict=verdict, said_at=said_at))

@@ -35,7 +35,7 @@ from pulsegate.core.events import (
 )
 from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, Signal
-from pulsegate.core.hearsay import adopt, engage, news_of, retire, verdict_of
+from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.judging import Judge, Scene, signal
 from pulsegate.core.network import NetworkWatch
@@ -44,7 +44,7 @@ from pulsegate.core.pool import Pool
 from pulsegate.core.schedule import Timetable
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.core.status import DueProbe, EndpointStatus
-from pulsegate.core.testimony import Verdict
+from pulsegate.core.verdicts import adopt, engage, news_of, retire, verdict_of
 from pulsegate.core.watched import Watched, keep_or_begin
 from pulsegate.core.weights import next_ramp_at
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, State
+from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.probe import Counters, ProbeKind, ProbeResult
-from pulsegate.core.testimony import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

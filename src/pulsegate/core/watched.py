@@ -58,7 +58,7 @@ class Watched:
         self.incarnation = Incarnation(1)
         self.resting = False  # another gateway probes it
         self.taken_over = False  # another gateway did, and it has not been probed here since
-        self.told: tuple[object, ...] | None = None  # what other gateways were told last, see ``hearsay.news_of``
+        self.told: tuple[object, ...] | None = None  # what other gateways were told last, see ``verdicts.news_of``
         self.record: HealthRecord = born(at)
         self.served = False  # was healthy or degraded once: requests may wait there
         self.standing: Standing = INNOCENT

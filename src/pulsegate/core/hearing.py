@@ -63,7 +63,7 @@ class _Heard(NamedTuple):
     at: float
 
 
-class Testimony:
+class Hearing:
     """What was said, as one replica heard it."""
 
     def __init__(self, me: MemberId) -> None:
