@@ -15,10 +15,10 @@ INFORM_S = 1.0  # how old what workers know of money may be
 
 
 async def inform(outlook: Outlook, workforce: Workforce, clock: Clock) -> None:
-    """Tell the workers what only we know of providers and money: at once after pings, else within a second."""
+    """Tell the workers what only we know of providers, money and others: at once after pings, else within a second."""
 
     def tell() -> None:
-        workforce.inform(NewOutlook(pings=outlook.pings, cost=outlook.cost))
+        workforce.inform(NewOutlook(pings=outlook.pings, cost=outlook.cost, apart=outlook.apart()))
 
     outlook.told = tell
     while True:

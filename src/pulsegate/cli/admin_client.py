@@ -10,7 +10,7 @@ import msgspec
 
 from pulsegate.config.address import provider_url
 from pulsegate.control.ready_document import ReadyDocument
-from pulsegate.status.shapes import Endpoint, EndpointDetail
+from pulsegate.status.shapes import Coordination, Endpoint, EndpointDetail
 
 TIMEOUT_S: Final = 3.0
 _MAX_BYTES: Final = 64 * 2**20
@@ -46,6 +46,13 @@ class AdminClient:
     def endpoint(self, name: str) -> EndpointDetail:
         """One endpoint with its last probes."""
         return self._get(f"/api/endpoints/{quote(name, safe='')}", EndpointDetail)
+
+    def coordination(self) -> Coordination | None:
+        """How it stands with other gateways; None if it is too old to say."""
+        try:
+            return self._get("/api/coordination", Coordination)
+        except AdminError:
+            return None
 
     def readiness(self) -> ReadyDocument:
         """May traffic be sent there?"""

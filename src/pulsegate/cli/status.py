@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pulsegate.cli import ExitCode, OperatorError
 from pulsegate.cli.admin_client import AdminClient, AdminError
-from pulsegate.cli.status_table import Row, table
+from pulsegate.cli.status_table import Row, gateways, table
 from pulsegate.cli.watch import watch
 from pulsegate.control.clock import SystemClock
 
@@ -45,12 +45,14 @@ def status(
 
 
 def _once(client: AdminClient, *, is_json: bool) -> int:
-    readiness, endpoints = client.readiness(), client.endpoints()
+    readiness, endpoints, coordination = client.readiness(), client.endpoints(), client.coordination()
     if is_json:
-        shown = {"admin": client.url, "readiness": readiness, "endpoints": endpoints}
+        shown = {"admin": client.url, "readiness": readiness, "endpoints": endpoints, "coordination": coordination}
         typer.echo(json.dumps(msgspec.to_builtins(shown)))
     else:
         console = Console(highlight=False)
         rows = [Row(endpoint=endpoint) for endpoint in endpoints]
         console.print(table(rows, readiness, now=SystemClock().wall(), width=console.width))
+        if coordination is not None and coordination.member is not None:
+            console.print(gateways(coordination, endpoints))
     return _EXIT_CODES.get(readiness.status, ExitCode.UNKNOWN)

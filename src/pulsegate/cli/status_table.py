@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsegate.control.ready_document import ReadyDocument
-from pulsegate.status.shapes import Endpoint
+from pulsegate.status.shapes import Coordination, Endpoint
 
 STYLES = {
     "healthy": "green",
@@ -186,3 +186,17 @@ def _counts(rows: Sequence[Row]) -> Text:
     counted = Counter(row.endpoint.state for row in rows)
     known = [state for state in reversed(_WORST_FIRST) if counted[state]]
     return Text(", ").join(Text(f"{counted[state]:,} {state}", style=STYLES[state]) for state in known)
+
+
+def gateways(coordination: Coordination, endpoints: Sequence[Endpoint]) -> Table:
+    """Who shares the probes: each gateway with how many endpoints it probes."""
+    held = Counter(endpoint.owner for endpoint in endpoints)
+    title = f"{coordination.state}, mode {coordination.mode}, epoch {coordination.epoch}"
+    grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", title=title, title_justify="left")
+    grid.add_column("GATEWAY", overflow="ellipsis")
+    grid.add_column("PROBES", justify="right")
+    for member in coordination.members:
+        grid.add_row(f"{member} (this one)" if member == coordination.member else member, str(held[member]))
+    if coordination.detail:
+        grid.caption = Text(coordination.detail, style="bold red")
+    return grid

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pulsegate.control.clock import wall_time_of
+from pulsegate.control.fellowship import Company, Fellowship
 from pulsegate.control.outlook import Outlook
 from pulsegate.control.ports import Clock
 from pulsegate.control.prober import Prober
@@ -11,7 +12,7 @@ from pulsegate.control.readiness import ReadinessReport, readiness_of
 from pulsegate.core.board import Board
 from pulsegate.core.events import DrainAsked
 from pulsegate.core.fleet import EndpointSpec
-from pulsegate.core.ids import EndpointId
+from pulsegate.core.ids import EndpointId, MemberId
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.core.status import EndpointStatus
 
@@ -19,8 +20,16 @@ from pulsegate.core.status import EndpointStatus
 class Desk:
     """Reads the board, and passes on what an operator asks for."""
 
-    def __init__(self, board: Board, prober: Prober, clock: Clock, outlook: Outlook | None = None) -> None:
+    def __init__(
+        self,
+        board: Board,
+        prober: Prober,
+        clock: Clock,
+        outlook: Outlook | None = None,
+        fellowship: Fellowship | None = None,
+    ) -> None:
         self._outlook = outlook
+        self._fellowship = fellowship
         self._board = board
         self._prober = prober
         self._clock = clock
@@ -60,6 +69,15 @@ class Desk:
         if outlook is None:
             return readiness_of(snapshot)
         return readiness_of(replace(snapshot, pools=snapshot.pools + outlook.pools()), outlook.knowledge())
+
+    @property
+    def company(self) -> Company | None:
+        """How this gateway stands with others; None where there are none."""
+        return None if self._fellowship is None else self._fellowship.company
+
+    def owner(self, endpoint: EndpointId) -> MemberId | None:
+        """Which gateway probes this endpoint; None where there are no others, or it is not known."""
+        return None if self._fellowship is None else self._fellowship.owner(endpoint)
 
     def uptime_s(self) -> float:
         """Seconds since this process began to work."""

@@ -130,10 +130,11 @@ class PingOver(msgspec.Struct, frozen=True, tag="ping_over"):
 
 
 class NewOutlook(msgspec.Struct, frozen=True, tag="outlook"):
-    """What only the control process knows: the latest ping with each key, and how money stands."""
+    """What only the control process knows: the latest ping with each key, how money stands, and why it is ``apart``."""
 
     pings: list[KeyPing]
     cost: CostView
+    apart: str = ""
 
 
 ToWorker = NewSetup | NewSnapshot | DrainNow | Admission | Allowance | NewOutlook | PingOver

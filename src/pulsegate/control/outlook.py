@@ -14,7 +14,8 @@ from pulsegate.core.snapshot import EndpointView, PoolView
 class Outlook:
     """Kept by the control process.
 
-    ``told`` is called after each round of pings; ``ping`` is who makes one (``Pinging.when_fresh``).
+    ``told`` is called after each round of pings; ``ping`` is who makes one (``Pinging.when_fresh``). ``apart`` says why
+    other gateways cannot be reached.
     """
 
     def __init__(self, cost: Callable[[], CostView] | None = None) -> None:
@@ -24,6 +25,7 @@ class Outlook:
         self._hosted: tuple[tuple[PoolName, str], ...] = ()
         self._seen: dict[int, dict[str, ProviderSeen]] = {}  # by worker and provider
         self._pings: dict[EndpointId, KeyPing] = {}  # by key
+        self.apart: Callable[[], str] = str
         self.told: Callable[[], object] | None = None
         self.ping: Callable[[Callable[[], object]], object] | None = None
 
@@ -87,7 +89,9 @@ class Outlook:
             )
             for spec in self._providers
         )
-        return Knowledge(routes=self._routes, providers=providers, hosted=self._hosted, cost=self._cost())
+        return Knowledge(
+            routes=self._routes, providers=providers, hosted=self._hosted, cost=self._cost(), apart=self.apart()
+        )
 
     def pools(self) -> tuple[PoolView, ...]:
         """The pools of providers: one serves while any worker thinks so, or none has said anything."""

@@ -73,12 +73,14 @@ class Knowledge:
         providers: all that are configured.
         hosted: pools of providers, by name the provider.
         cost: whether paid calls may be made.
+        apart: why other gateways, which share our probes, cannot be reached; empty: they can, or there are none.
     """
 
     routes: Sequence[RouteSpec] | None = None
     providers: tuple[ProviderStatus, ...] = ()
     hosted: tuple[tuple[PoolName, str], ...] = ()
     cost: CostView = CostView()
+    apart: str = ""
 
 
 def readiness_of(snapshot: Snapshot, known: Knowledge | None = None) -> ReadinessReport:
@@ -148,3 +150,5 @@ def _reasons(
             yield f"provider {status.name} is {status.state.value}: {status.reason}"
     if known.cost.status is CostState.CLOSED:
         yield f"paid calls are refused: {known.cost.detail}"
+    if known.apart:
+        yield f"other gateways cannot be reached: {known.apart}"

@@ -72,6 +72,7 @@ def readiness(context: Context) -> tuple[int, bytes]:
         providers=tuple(_provider(context, provider) for provider in setup.providers),
         hosted=tuple((pool.name, pool.provider) for pool in setup.pools if pool.provider is not None),
         cost=context.cost,
+        apart=context.apart,
     )
     report = readiness_of(roster.table, known)
     if context.draining:

@@ -68,7 +68,8 @@ class Context:
         rules: what becomes of clients' headers.
         books: what attempts are written into; None: nowhere.
         draining: answers close their connections.
-        pings: the latest with each provider's key; ``cost`` how money stands: told by the control process.
+        pings: the latest with each provider's key; ``cost`` how money stands; ``apart`` why other gateways cannot be
+            reached: told by the control process.
         ask_ping: has providers pinged for somebody.
         alarm: called when something should be reported at once; ``pump`` when the retry budget may have room again.
     """
@@ -93,6 +94,7 @@ class Context:
     draining: bool = False
     pings: dict[str, KeyPing] = field(default_factory=dict[str, KeyPing])
     cost: CostView = field(default_factory=CostView)
+    apart: str = ""
     ask_ping: Callable[[PingCall], object] | None = None
     size_lines: SizeLines = field(default_factory=SizeLines)
     live: set[Live] = field(default_factory=set[Live])

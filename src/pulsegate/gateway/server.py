@@ -4,16 +4,15 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 
 from pulsegate.control.clock import SystemClock
+from pulsegate.control.link import NewOutlook
 from pulsegate.control.ports import Clock
-from pulsegate.control.readiness import CostView
 from pulsegate.core.figures import WorkerFigures
-from pulsegate.core.provider_status import KeyPing
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.snapshot import Snapshot
 from pulsegate.gateway.access import AccessLog, open_log
@@ -232,12 +231,12 @@ class Gateway:
 
     # what the control process tells of providers and money
 
-    def look_out(self, pings: Sequence[KeyPing], cost: CostView) -> None:
-        """Take over the latest ping with each key, and how money stands."""
+    def look_out(self, outlook: NewOutlook) -> None:
+        """Take over the latest ping with each key, how money stands, and why other gateways cannot be reached."""
         context = self._context
-        context.cost = cost
-        known, context.pings = context.pings, {ping.key: ping for ping in pings}
-        for ping in pings:
+        context.cost, context.apart = outlook.cost, outlook.apart
+        known, context.pings = context.pings, {ping.key: ping for ping in outlook.pings}
+        for ping in outlook.pings:
             watch = context.roster.watches.get(ping.provider)
             if watch is not None and known.get(ping.key) != ping:
                 watch.pinged(ping.key, ping.fault)

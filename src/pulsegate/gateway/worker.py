@@ -117,7 +117,7 @@ class Worker:
             if self._snapshot is not None:
                 gateway.follow(self._snapshot)
             if self._outlook is not None:
-                gateway.look_out(self._outlook.pings, self._outlook.cost)
+                gateway.look_out(self._outlook)
             calm_collector(GC_THRESHOLD)
             self._line.say(Ready())
             for later in self._later_setups:
@@ -192,7 +192,7 @@ class Worker:
         if isinstance(message, NewOutlook):
             self._outlook = message
             if self._gateway is not None:
-                self._gateway.look_out(message.pings, message.cost)
+                self._gateway.look_out(message)
         elif self._gateway is not None:
             self._gateway.ping_over(message.ask)
 

@@ -65,6 +65,7 @@ def admin_app(
             Route(ENDPOINTS_PATH + "/{target:path}", handlers.endpoint, methods=["GET", "POST"]),
             Route("/api/events", handlers.events),
             Route("/api/costs", handlers.costs),
+            Route("/api/coordination", handlers.coordination),
         ],
         middleware=[Middleware(RequestIdMiddleware)],
         exception_handlers={HTTPException: _http_error},
@@ -106,7 +107,7 @@ class _Handlers:
         for number, endpoint in enumerate(self._desk.ids(), start=1):
             spec, status = self._desk.spec(endpoint), self._desk.status(endpoint)
             if spec is not None and status is not None:  # it may have been removed while we took a breath
-                rows.append(encode(shapes.endpoint(spec, status, self._desk.wall_of)))
+                rows.append(encode(shapes.endpoint(spec, status, self._desk.wall_of, self._desk.owner(endpoint))))
             if number % ROWS_PER_TURN == 0:
                 await asyncio.sleep(0)
         return _json_bytes(b'{"endpoints":[' + b",".join(rows) + b"]}")
@@ -130,6 +131,9 @@ class _Handlers:
             frames, media_type="text/event-stream", headers={"cache-control": "no-store", "x-accel-buffering": "no"}
         )
 
+    async def coordination(self, _request: Request) -> Response:
+        return _json(shapes.coordination(self._desk.company, len(self._desk.ids())))
+
     async def costs(self, _request: Request) -> Response:
         document = None if self._costs is None else self._costs()
         if document is None:
@@ -143,7 +147,7 @@ class _Handlers:
             return _json(shapes.verdict(status, to_wall), code)
         if action:
             return _error(405, "method_not_allowed", f"{action} is asked for with POST", {"allow": "POST"})
-        return _json(shapes.endpoint_detail(spec, status, to_wall))
+        return _json(shapes.endpoint_detail(spec, status, to_wall, self._desk.owner(spec.id)))
 
     def _ordered(self, request: Request, spec: EndpointSpec, action: str) -> Response:
         if action not in ("drain", "undrain"):
@@ -154,7 +158,7 @@ class _Handlers:
         status = self._desk.status(spec.id)
         if status is None:
             return _error(404, "unknown_endpoint", "the endpoint was removed just now")
-        return _json(shapes.endpoint(spec, status, self._desk.wall_of))
+        return _json(shapes.endpoint(spec, status, self._desk.wall_of, self._desk.owner(spec.id)))
 
     def _now(self) -> str:
         return iso8601(self._desk.wall_now())

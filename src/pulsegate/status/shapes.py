@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from pulsegate.control.clock import iso8601
+from pulsegate.control.fellowship import Company
 from pulsegate.core.fleet import EndpointSpec
 from pulsegate.core.probe import Fault, Phases
 from pulsegate.core.status import EndpointStatus, ProbeNote, TransitionNote
@@ -48,6 +49,20 @@ class Endpoint(msgspec.Struct, kw_only=True):
     probes: int
     last_probe_at: str | None
     next_probe_at: str | None
+    owner: str | None = None
+
+
+class Coordination(msgspec.Struct, kw_only=True):
+    """``GET /api/coordination``."""
+
+    state: str
+    mode: str | None = None
+    member: str | None = None
+    epoch: int | None = None
+    members: tuple[str, ...] = ()
+    owned: int
+    endpoints: int
+    detail: str = ""
 
 
 class ProbeFault(msgspec.Struct, kw_only=True):
@@ -123,8 +138,8 @@ class ErrorBody(msgspec.Struct, kw_only=True):
     error: Problem
 
 
-def endpoint(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall) -> Endpoint:
-    """One endpoint as a row."""
+def endpoint(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall, owner: str | None = None) -> Endpoint:
+    """One endpoint as a row. ``owner``: the gateway that probes it, where several share the probes."""
     return Endpoint(
         id=status.id,
         model=status.pool,
@@ -147,14 +162,33 @@ def endpoint(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall) -> End
         probes=status.probes,
         last_probe_at=_iso(status.last_probe_at, to_wall),
         next_probe_at=_iso(status.next_probe_at, to_wall),
+        owner=owner,
     )
 
 
-def endpoint_detail(spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall) -> EndpointDetail:
+def coordination(company: Company | None, endpoints: int) -> Coordination:
+    """How this gateway stands with others; ``company`` None: there are none."""
+    if company is None:
+        return Coordination(state="alone", owned=endpoints, endpoints=endpoints)
+    return Coordination(
+        state=company.tie.value,
+        mode=company.mode.value,
+        member=company.me,
+        epoch=company.epoch,
+        members=company.members,
+        owned=company.owned,
+        endpoints=endpoints,
+        detail=company.why,
+    )
+
+
+def endpoint_detail(
+    spec: EndpointSpec, status: EndpointStatus, to_wall: ToWall, owner: str | None = None
+) -> EndpointDetail:
     """One endpoint with its last probes and transitions."""
     notes = sorted((*status.successes, *status.failures), key=lambda note: note.at)
     return EndpointDetail(
-        **msgspec.structs.asdict(endpoint(spec, status, to_wall)),
+        **msgspec.structs.asdict(endpoint(spec, status, to_wall, owner)),
         judged=status.judged.value,
         hold_until=_iso(status.hold_until, to_wall),
         last_probes=tuple(probe(note, to_wall) for note in notes),
