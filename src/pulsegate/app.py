@@ -6,7 +6,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,27 +25,32 @@ from pulsegate.control.audience import Audience
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.collector import calm_collector
 from pulsegate.control.desk import Desk
+from pulsegate.control.fellowship import Fellowship
 from pulsegate.control.hiring import hire_process
 from pulsegate.control.outlook import Outlook
 from pulsegate.control.pinging import Ping, Pinging
-from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver
+from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver, Timers
 from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
 from pulsegate.control.selfcheck import LoopLag
 from pulsegate.control.succession import INHERIT_S, Succession
 from pulsegate.control.treasury import Treasury
 from pulsegate.control.workforce import END_GRACE_S, Hiring, Workforce
+from pulsegate.coordination.factory import open_coordinator
 from pulsegate.core.board import Board
+from pulsegate.core.coordination import CoordinationSpec
 from pulsegate.core.events import Event
 from pulsegate.core.fleet import Fleet
 from pulsegate.engines.factory import open_engine
 from pulsegate.engines.ping import ping_provider
+from pulsegate.export.fellowship import FellowshipNews
 from pulsegate.export.logs import LogFormat, LogObserver, open_log
 from pulsegate.export.metrics import Metrics
 from pulsegate.export.money import MoneyNews
 from pulsegate.export.scrape import page
 from pulsegate.export.traffic import TrafficSeries
 from pulsegate.export.workers import WorkerNews
+from pulsegate.fellowship import OpenCoordinator, apart, open_fellowship
 from pulsegate.ledger.lines import Row as TailRow
 from pulsegate.ledger.tailing import Tail
 from pulsegate.outlook import inform, look_out, open_outlook
@@ -60,6 +65,7 @@ FILES_PER_ENDPOINT = 2  # a probe and a reading of counters at the same time
 SPARE_FILES = 256
 GC_THRESHOLD = 10_000  # objects: above what the probes of thousands of endpoints have in flight
 ACQUAINTANCE_S = 10.0  # how long orphans go on serving while we take our first tokens; then we serve what there is
+SETTLE_S = 3.0  # how long users wait at most for what other gateways know already
 LAG_WINDOW_S = 60.0  # over which the metrics show the worst stall
 
 Reload = Callable[[], Config]
@@ -74,6 +80,7 @@ class Parts:
     clock: Clock
     rng: Random
     open_engine: EngineFactory = open_engine
+    open_coordinator: OpenCoordinator = open_coordinator
     probe_observers: tuple[ProbeObserver, ...] = ()
     ping: Ping = ping_provider
 
@@ -92,6 +99,7 @@ class Control:
     outlook: Outlook
     pinging: Pinging
     treasury: Treasury[TailRow] | None = None
+    settled: Callable[[], Awaitable[None]] | None = None
 
 
 @contextlib.asynccontextmanager
@@ -103,19 +111,25 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     """
     loop, clock = asyncio.get_running_loop(), parts.clock
     sock = listen(config.admin.listen.host, config.admin.listen.port, "admin.listen")
-    board, metrics, hub, snapshots = Board(parts.rng), Metrics(__version__), EventHub(clock), LatestSnapshot()
+    sharing = config.coordination_spec()
+    board, metrics = Board(parts.rng, shared=sharing.redis is not None), Metrics(__version__)
+    hub, snapshots = EventHub(clock), LatestSnapshot()
+    fellowship = _fellowship(sharing, parts, board, metrics, loop)
+    fellows = () if fellowship is None else (fellowship,)
     logs, lag = LogObserver(parts.log, clock), LoopLag(clock, loop)
     treasury = _treasury(config, parts, metrics)
     books = None if treasury is None else probe_books(config, treasury.book, clock.wall)
     audience = Audience(
         publisher=snapshots,
         crashes=logs,
-        observers=(logs, metrics, hub),
-        probe_observers=(metrics, *(() if books is None else (books,)), *parts.probe_observers),
+        observers=(logs, metrics, hub, *fellows),
+        probe_observers=(metrics, *(() if books is None else (books,)), *fellows, *parts.probe_observers),
     )
     prober = Prober(board=board, open_engine=parts.open_engine, audience=audience, clock=clock, timers=loop, lag=lag)
     outlook, pinging = open_outlook(config, partial(cost_view, treasury), parts.ping, clock)
-    desk = Desk(board, prober, clock, outlook)
+    if fellowship is not None:
+        outlook.apart = partial(apart, fellowship)
+    desk = Desk(board, prober, clock, outlook, fellowship)
 
     async def scrape() -> bytes:
         worst_s = lag.since(clock.now() - LAG_WINDOW_S)
@@ -129,6 +143,7 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
         probing = group.create_task(prober.run(config.fleet()))
         ringing = group.create_task(pinging.run())
         await asyncio.sleep(0)  # one turn, in which the board learns of the fleet
+        sharing_out = None if fellowship is None else group.create_task(fellowship.run(prober.tell))
         async with serving(admin_app(desk, hub, scrape, costs_of(treasury), ping=pinging.fresh), sock):
             try:
                 yield Control(
@@ -137,7 +152,8 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
                     desk=desk,
                     snapshots=snapshots,
                     metrics=metrics,
-                    tell=prober.tell,
+                    tell=prober.tell if fellowship is None else fellowship.told,
+                    settled=None if fellowship is None else fellowship.settled,
                     change=prober.change,
                     treasury=treasury,
                     outlook=outlook,
@@ -147,8 +163,26 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
                 hub.close()
         probing.cancel()
         ringing.cancel()
+        if sharing_out is not None:
+            sharing_out.cancel()
         if banking is not None:
             banking.cancel()
+
+
+def _fellowship(
+    spec: CoordinationSpec, parts: Parts, board: Board, metrics: Metrics, timers: Timers
+) -> Fellowship | None:
+    if spec.redis is None:
+        return None
+    return open_fellowship(
+        spec,
+        parts.open_coordinator,
+        board=board,
+        clock=parts.clock,
+        timers=timers,
+        rng=parts.rng,
+        observer=FellowshipNews(parts.log, metrics.registry),
+    )
 
 
 def _treasury(config: Config, parts: Parts, metrics: Metrics) -> Treasury[TailRow] | None:
@@ -189,6 +223,10 @@ async def run_gateway(
     """
     setup = encoded_setup(config, access_log=access_log, priced_at=parts.clock.wall())
     listener, succession, inherited = await _take_address(config.gateway.listen)
+    if control.settled is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                await control.settled()
     if inherited:
         await _acquainted(control.snapshots)
     hiring = Hiring(
