@@ -17,14 +17,15 @@ Exit code 1 when one of these is violated. Needs redis-server.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import shutil
 import signal
-import statistics
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -41,6 +42,7 @@ LOOK_EVERY_S = 0.02
 TROUBLE_EVERY_S = 15.0
 STOPPED_S = 6.0
 MAX_MEAN, MAX_MOST, MAX_TAKE_OVER_S, MAX_HEARD_MS = 1.05, 2, 2 * INTERVAL_S, 250.0
+BROKEN = "[{match: {path: gen}, do: [{error: 'CUDA error: an illegal memory access'}]}]"
 VERDICTS = 24  # endpoints that are broken and mended to see how news travels
 
 
@@ -77,7 +79,7 @@ class Watch:
         gaps = (
             after - before
             for times in self.times
-            for before, after in zip(times, times[1:], strict=False)
+            for before, after in pairwise(times)
             if since <= before and after < until
         )
         return max(gaps, default=0.0)
@@ -217,14 +219,15 @@ async def news(house: House, sim: SimServer) -> list[float]:
                 said = json.loads(line[5:])
                 seen.setdefault(said["endpoint"], {}).setdefault(name, time.perf_counter())
 
-    listeners = [asyncio.ensure_future(listen(name, served.admin)) for name, (_, served) in house.running.items()]
-    await asyncio.sleep(0.5)
-    for number in range(0, VERDICTS):
-        sim.engine(number).set_script("[{match: {path: gen}, do: [{error: 'CUDA error: an illegal memory access'}]}]")
-        await asyncio.sleep(0.3)
-    await asyncio.sleep(2 * INTERVAL_S)
-    for one in listeners:
-        one.cancel()
+    async with asyncio.TaskGroup() as group:
+        listeners = [group.create_task(listen(name, served.admin)) for name, (_, served) in house.running.items()]
+        await asyncio.sleep(0.5)
+        for number in range(VERDICTS):
+            sim.engine(number).set_script(BROKEN)
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(2 * INTERVAL_S)
+        for one in listeners:
+            one.cancel()
     for number in range(VERDICTS):
         sim.engine(number).set_script("[]")
     return [
@@ -240,102 +243,88 @@ def quantile(values: Iterable[float], share: float) -> float:
 HEAD = "mode    replicas  mean  most  take-over p50   p99  unprobed  heard p50    p99"
 
 
-async def run_row(mode: str, count: int, seconds: float, chance: Random) -> bool:
+@contextlib.asynccontextmanager
+async def stage(count: int, mode: str) -> AsyncIterator[tuple[House, Watch, Redis]]:
+    """So many replicas over sixty engines, all healthy."""
     config = EngineConfig(engine="vllm", model="m", load=Load(ttft=Spread(median_s=0.005)))
     with folder() as path:
-        async with SimServer([config] * ENDPOINTS, ports=True) as sim:
+        async with SimServer([config] * ENDPOINTS, ports=True) as sim, asyncio.TaskGroup() as group:
             port = free_ports(1)
             house, watch = House(path, port, [sim.url(n) for n in range(ENDPOINTS)], mode), Watch(sim)
-            watching = asyncio.ensure_future(watch.run())
-            store = Redis(path, port)
+            watching, store = group.create_task(watch.run()), Redis(path, port)
             try:
                 await store.start()
                 for _ in range(count):
                     await house.start()
                 await house.all_healthy()
                 await asyncio.sleep(2 * INTERVAL_S)
-                calm_from = time.perf_counter()
-                await asyncio.sleep(seconds / 3)
-                calm_until = time.perf_counter()
-                heard = await news(house, sim) if count > 1 else []
-                await house.all_healthy()
-                rough_from = time.perf_counter()
-                waits = await trouble(house, watch, seconds * 2 / 3, chance)
-                rough_until = time.perf_counter()
+                yield house, watch, store
             finally:
                 watching.cancel()
                 await house.stop_all()
                 store.kill()
-            mean, most = watch.mean(calm_from, calm_until), watch.most(rough_from, rough_until)
-            gap = watch.longest_gap(calm_from, calm_until), watch.longest_gap(rough_from, rough_until)
-            ok = (
-                mean <= MAX_MEAN
-                and most <= MAX_MOST
-                and quantile(waits, 0.99) <= MAX_TAKE_OVER_S
-                and quantile(heard, 0.99) <= MAX_HEARD_MS
-            )
-            print(
-                f"{mode:<8}{count:>8}  {mean:>4.2f}  {most:>4}  {quantile(waits, 0.5):>11.2f} s "
-                f"{quantile(waits, 0.99):>4.1f}  {gap[0]:>3.1f}/{gap[1]:>3.1f}  {quantile(heard, 0.5):>6.0f} ms "
-                f"{quantile(heard, 0.99):>6.0f}{'' if ok else '  over a limit'}",
-                flush=True,
-            )
-            return ok
+
+
+async def run_row(mode: str, count: int, seconds: float, chance: Random) -> bool:
+    async with stage(count, mode) as (house, watch, _):
+        calm_from = time.perf_counter()
+        await asyncio.sleep(seconds / 3)
+        calm_until = time.perf_counter()
+        heard = await news(house, watch.sim) if count > 1 else []
+        await house.all_healthy()
+        rough_from = time.perf_counter()
+        waits = await trouble(house, watch, seconds * 2 / 3, chance)
+        rough_until = time.perf_counter()
+    mean, most = watch.mean(calm_from, calm_until), watch.most(rough_from, rough_until)
+    gaps = watch.longest_gap(calm_from, calm_until), watch.longest_gap(rough_from, rough_until)
+    taken, told = quantile(waits, 0.99), quantile(heard, 0.99)
+    ok = mean <= MAX_MEAN and most <= MAX_MOST and taken <= MAX_TAKE_OVER_S and told <= MAX_HEARD_MS
+    print(
+        f"{mode:<8}{count:>8}  {mean:>4.2f}  {most:>4}  {quantile(waits, 0.5):>11.2f} s {taken:>4.1f}  "
+        f"{gaps[0]:>3.1f}/{gaps[1]:>3.1f}  {quantile(heard, 0.5):>6.0f} ms {told:>6.0f}"
+        f"{'' if ok else '  over a limit'}",
+        flush=True,
+    )
+    return ok
 
 
 async def use(house: House, seconds: float) -> list[Seen]:
     """Users ask all replicas in turn, ten times a second."""
-    asked: list[asyncio.Future[Seen]] = []
+    asked: list[asyncio.Task[Seen]] = []
     until = time.perf_counter() + seconds
     body = {"model": "m", "max_tokens": 8, "stream": True, "messages": [{"role": "user", "content": "count"}]}
-    while time.perf_counter() < until:
-        for _, served in house.running.values():
-            asked.append(asyncio.ensure_future(ask(f"{served.gateway}/v1/chat/completions", body)))
-            await asyncio.sleep(0.1)
-    return await asyncio.gather(*asked)
+    async with asyncio.TaskGroup() as group:
+        while time.perf_counter() < until:
+            for _, served in house.running.values():
+                asked.append(group.create_task(ask(f"{served.gateway}/v1/chat/completions", body)))
+                await asyncio.sleep(0.1)
+    return [one.result() for one in asked]
 
 
 async def run_outage(seconds: float) -> bool:
-    config = EngineConfig(engine="vllm", model="m", load=Load(ttft=Spread(median_s=0.005)))
-    with folder() as path:
-        async with SimServer([config] * ENDPOINTS, ports=True) as sim:
-            port = free_ports(1)
-            house, watch = House(path, port, [sim.url(n) for n in range(ENDPOINTS)], "shard"), Watch(sim)
-            watching = asyncio.ensure_future(watch.run())
-            store = Redis(path, port)
-            try:
-                await store.start()
-                for _ in range(3):
-                    await house.start()
-                await house.all_healthy()
-                await asyncio.sleep(2 * INTERVAL_S)
-                using = asyncio.ensure_future(use(house, 3 * seconds + 2))
-                marks = [time.perf_counter()]
-                await asyncio.sleep(seconds)
-                store.kill()
-                marks.append(time.perf_counter())
-                await asyncio.sleep(seconds / 2)
-                readiness = [call(f"{served.admin}/health/ready") for _, served in house.running.values()]
-                await asyncio.sleep(seconds / 2)
-                await store.start()
-                marks.append(time.perf_counter())
-                await asyncio.sleep(seconds)
-                marks.append(time.perf_counter())
-                seen = await using
-            finally:
-                watching.cancel()
-                store.kill()
-                await house.stop_all()
+    async with stage(3, "shard") as (house, watch, store), asyncio.TaskGroup() as group:
+        using = group.create_task(use(house, 3 * seconds + 2))
+        marks = [time.perf_counter()]
+        await asyncio.sleep(seconds)
+        store.kill()
+        marks.append(time.perf_counter())
+        await asyncio.sleep(seconds / 2)
+        readiness = [call(f"{served.admin}/health/ready")["status"] for _, served in house.running.values()]
+        await asyncio.sleep(seconds / 2)
+        await store.start()
+        marks.append(time.perf_counter())
+        await asyncio.sleep(seconds)
+        marks.append(time.perf_counter())
+        seen = await using
     failed = [one for one in seen if one.end is not End.WHOLE]
-    means = [watch.mean(since, until) for since, until in zip(marks, marks[1:], strict=False)]
+    before, meanwhile, after = (watch.mean(since, until) for since, until in pairwise(marks))
     storm = watch.mean(marks[2], marks[2] + 2 * INTERVAL_S)
-    degraded = sum(one["status"] == "degraded" for one in readiness)
     print(
-        f"Redis away for {seconds:g} s: {len(seen)} requests, {len(failed)} failed; probes per endpoint and interval "
-        f"{means[0]:.2f} before, {means[1]:.2f} meanwhile, {means[2]:.2f} after ({storm:.2f} in the first two intervals); "
-        f"{degraded} of {len(readiness)} replicas said degraded"
+        f"Redis away for {seconds:g} s: {len(seen)} requests, {len(failed)} failed. Probes per endpoint and interval: "
+        f"{before:.2f} before, {meanwhile:.2f} meanwhile, {after:.2f} after, {storm:.2f} in the first two intervals. "
+        f"Readiness meanwhile: {', '.join(readiness)}"
     )
-    return not failed and max(means) <= 1.15 and storm <= 1.5 and degraded == len(readiness)
+    return not failed and max(before, meanwhile, after) <= 1.15 and storm <= 1.5 and set(readiness) == {"degraded"}
 
 
 async def run(modes: list[str], counts: list[int], minutes: float) -> bool:
