@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pulsegate.config import combinations, document, explain, rules, thresholds
+from pulsegate.config import combinations, coordination_rules, document, explain, rules, thresholds
+from pulsegate.config.coordination import CoordinationSection
 from pulsegate.config.costs import CostsSection
 from pulsegate.config.errors import ConfigErrors, Problem
 from pulsegate.config.models import ModelSection
@@ -17,7 +18,7 @@ from pulsegate.core.fleet import EjectionPolicy, Fleet, PoolSpec, ProbePolicy, P
 from pulsegate.core.ids import PoolName
 
 MAX_FILE_BYTES = 16 * 2**20
-_RULES = (combinations.problems, rules.problems, thresholds.problems)
+_RULES = (combinations.problems, rules.problems, thresholds.problems, coordination_rules.problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Config:
     models: tuple[ModelSection, ...]
     providers: tuple[ProviderSection, ...]
     costs: CostsSection
+    coordination: CoordinationSection
 
     def fleet(self) -> Fleet:
         """The pools that are probed, and the routes over these and over the models of providers.
@@ -111,6 +113,7 @@ def parse(raw: bytes, path: Path, environ: Mapping[str, str]) -> Config:
         models=settings.models,
         providers=settings.providers,
         costs=settings.costs,
+        coordination=settings.coordination,
     )
 
 

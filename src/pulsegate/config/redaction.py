@@ -16,7 +16,8 @@ _SECRET_IN_LINE = re.compile(
 _COMMENT = re.compile(r"#.*")
 _LONG_WORD = re.compile(r"(?<![^\s,{}\[\]\"'#])(?<!\$\{)[^\s,{}\[\]\"']{11,}")
 _HARMLESS_WORD = re.compile(r"https?://|unix:/|[\d.:]+\Z|\w+\*?:\Z")
-_USERINFO = re.compile(r"//[^/@\s\"']*@")
+_USERINFO = re.compile(r"//[^\s\"']*@")  # up to the last @: passwords are seldom escaped as they should be
+_URL_WITH_SPACE = re.compile(r"://.*\s.*@", re.DOTALL)
 _QUERY = re.compile(r"(://[^\s?#\"']*)\?[^\s\"']*")
 _LISTS_OF_TEXT = frozenset({"endpoints", "fallbacks"})
 _LONGEST_HARMLESS = 10
@@ -44,7 +45,7 @@ def hides(path: KeyPath, text: str, known: frozenset[str]) -> bool:
     """
     if is_reference(text):
         return False
-    if is_secret(path):
+    if is_secret(path) or _URL_WITH_SPACE.search(text):
         return True
     is_known = all(step in known for step in path if isinstance(step, str))
     if path and isinstance(path[-1], int):

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from pulsegate.config.coordination import CoordinationSection
 from pulsegate.config.costs import CostsSection
 from pulsegate.config.models import ModelSection
 from pulsegate.config.policies import EjectionSection, ProbeSection
@@ -19,3 +20,4 @@ class FileSection(Section):
     models: Annotated[tuple[ModelSection, ...], Listed] = ()
     providers: Annotated[tuple[ProviderSection, ...], Listed] = ()
     costs: CostsSection = CostsSection()
+    coordination: CoordinationSection = CoordinationSection()

@@ -9,11 +9,11 @@ import random
 from typing import Never
 
 from pulsegate.control.coordination import Listener, Words
-from pulsegate.coordination.hearing import Hearing, Known
 from pulsegate.coordination.redis_line import CALL_TIMEOUT_S, Gone, Place, open_line
 from pulsegate.coordination.redis_scripts import Fleet
 from pulsegate.coordination.redis_servers import find_server
 from pulsegate.coordination.redis_session import Lines, RedisSession
+from pulsegate.coordination.transcript import Known, Transcript
 from pulsegate.core.coordination import CoordinationSpec, RedisSpec
 from pulsegate.core.ids import MemberId
 
@@ -51,10 +51,10 @@ class RedisCoordinator:
     async def _come_and_go(self, listener: Listener) -> Never:
         known, told, pause_s = Known(), False, _SHORTEST_PAUSE_S
         while True:
-            hearing = Hearing(self._member, listener, known)
-            why = await self._take_part(hearing)
-            self._member_at, known = None, hearing.known
-            if hearing.has_begun:
+            transcript = Transcript(self._member, listener, known)
+            why = await self._take_part(transcript)
+            self._member_at, known = None, transcript.known
+            if transcript.has_begun:
                 told, pause_s = False, _SHORTEST_PAUSE_S
             if not told:
                 listener.parted(why)
@@ -62,13 +62,15 @@ class RedisCoordinator:
             pause_s = min(_LONGEST_PAUSE_S, self._rng.uniform(_SHORTEST_PAUSE_S, 3 * pause_s))
             await asyncio.sleep(pause_s)
 
-    async def _take_part(self, hearing: Hearing) -> str:
+    async def _take_part(self, transcript: Transcript) -> str:
         """Returns why it ended."""
         why = ""
         try:
             place = await find_server(self._redis, self._fleet.kept)
             async with open_line(place, self._redis) as asking, open_line(place, self._redis) as listening:
-                session = RedisSession(self._fleet, Lines(asking, listening), hearing, self._member, self._heartbeat_s)
+                session = RedisSession(
+                    self._fleet, Lines(asking, listening), transcript, self._member, self._heartbeat_s
+                )
                 await session.subscribe()
                 self._session, self._member_at = session, place
                 async with asyncio.TaskGroup() as group:

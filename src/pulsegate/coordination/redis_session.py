@@ -8,10 +8,10 @@ import asyncio
 from typing import NamedTuple, Never
 
 from pulsegate.control.coordination import Words
-from pulsegate.coordination.hearing import GIVEN_UP, Hearing
 from pulsegate.coordination.outbox import Outbox
 from pulsegate.coordination.redis_line import CALL_TIMEOUT_S, Gone, Line
 from pulsegate.coordination.redis_scripts import Fleet, read_message
+from pulsegate.coordination.transcript import GIVEN_UP, Transcript
 from pulsegate.core.ids import MemberId
 
 
@@ -25,10 +25,12 @@ class Lines(NamedTuple):
 class RedisSession:
     """A member, as long as nothing goes wrong."""
 
-    def __init__(self, fleet: Fleet, lines: Lines, hearing: Hearing, member: MemberId, heartbeat_s: float) -> None:
+    def __init__(
+        self, fleet: Fleet, lines: Lines, transcript: Transcript, member: MemberId, heartbeat_s: float
+    ) -> None:
         self._fleet = fleet
         self._lines = lines
-        self._hearing = hearing
+        self._transcript = transcript
         self._outbox = Outbox(member)
         self._heartbeat_s = heartbeat_s
         self._admitted: int | None = None
@@ -64,8 +66,8 @@ class RedisSession:
                 case [b"message", _, bytes(payload)]:
                     message = read_message(payload)
                     if message is not None:
-                        self._hearing.message(message)
-                    if self._hearing.needs_picture:
+                        self._transcript.message(message)
+                    if self._transcript.needs_picture:
                         self._awake.set()
                 case [b"pong", *_]:
                     self._pong.set()
@@ -81,7 +83,7 @@ class RedisSession:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            if loop.time() >= due or self._hearing.needs_picture:
+            if loop.time() >= due or self._transcript.needs_picture:
                 due = loop.time() + self._heartbeat_s
                 await self._beat()
             elif self._outbox:
@@ -98,18 +100,18 @@ class RedisSession:
             pass
 
     async def _beat(self) -> None:
-        hearing, asking = self._hearing, self._lines.asking
-        epoch, revision = hearing.known
-        beat = await self._fleet.beat(asking, epoch=epoch, revision=revision, with_picture=hearing.needs_picture)
+        transcript, asking = self._transcript, self._lines.asking
+        epoch, revision = transcript.known
+        beat = await self._fleet.beat(asking, epoch=epoch, revision=revision, with_picture=transcript.needs_picture)
         if self._admitted not in {None, beat.admitted}:
             raise Gone(GIVEN_UP)
         self._admitted = beat.admitted
         if beat.picture is not None:
-            hearing.start(beat.view, beat.revision, beat.picture)
+            transcript.start(beat.view, beat.revision, beat.picture)
         else:
-            hearing.members(beat.view)
+            transcript.members(beat.view)
             await self._hear_everything()
-            hearing.expect(beat.revision)
+            transcript.expect(beat.revision)
 
     async def _hear_everything(self) -> None:
         """The answer to a ping comes after all messages from before it. It also shows that the connection is alive."""

@@ -5,13 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from pulsegate.core.fleet import TlsSpec
-
-
-class ShareMode(StrEnum):
-    """How the members divide the probes among them."""
-
-    SHARD = "shard"
-    LEADER = "leader"
+from pulsegate.core.sharding import Mode
 
 
 class RedisKind(StrEnum):
@@ -53,6 +47,6 @@ class CoordinationSpec:
 
     redis: RedisSpec | None = None
     fleet: str = "default"
-    mode: ShareMode = ShareMode.SHARD
+    mode: Mode = Mode.SHARD
     heartbeat_s: float = 1.0
     member_timeout_s: float = 3.0

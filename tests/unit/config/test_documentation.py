@@ -7,6 +7,7 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from pulsegate.config import load
+from pulsegate.config.coordination import CoordinationSection, CoordinationTls
 from pulsegate.config.costs import CostsSection, PriceSection
 from pulsegate.config.explain import fields, keys_at
 from pulsegate.config.models import EndpointSection, ModelSection
@@ -29,6 +30,8 @@ SECTIONS = {
     "models[].price": PriceSection,
     "providers": ProviderSection,
     "costs": CostsSection,
+    "coordination": CoordinationSection,
+    "coordination.tls": CoordinationTls,
 }
 
 

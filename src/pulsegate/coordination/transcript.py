@@ -18,7 +18,7 @@ class Known(NamedTuple):
     revision: int = 0
 
 
-class Hearing:
+class Transcript:
     """Passes on to the listener what it must hear, once there is a picture to begin with.
 
     Each message has the revision that it made. One that is missing means that something was lost; then
