@@ -111,7 +111,7 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     """
     loop, clock = asyncio.get_running_loop(), parts.clock
     sock = listen(config.admin.listen.host, config.admin.listen.port, "admin.listen")
-    sharing = config.coordination_spec()
+    sharing = config.coordination.spec()
     board, metrics = Board(parts.rng, shared=sharing.redis is not None), Metrics(__version__)
     hub, snapshots = EventHub(clock), LatestSnapshot()
     fellowship = _fellowship(sharing, parts, board, metrics, loop)
@@ -396,6 +396,7 @@ async def _reload_on(
             ("gateway.listen", config.gateway.listen, new.gateway.listen),
             ("costs.ledger", config.costs.ledger, new.costs.ledger),
             ("gateway.workers", config.gateway.workers, new.gateway.workers),
+            ("coordination", config.coordination, new.coordination),
         ):
             if old != wanted:
                 log.warning("takes effect at the next start", setting=setting, running=str(old), wanted=str(wanted))
