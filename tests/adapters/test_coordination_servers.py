@@ -121,6 +121,21 @@ async def test_sentinels_say_which_server_is_the_master(tmp_path: Path) -> None:
                 assert replica.ask("ZRANGE", "{pulsegate:default}:order", "0", "-1") == "a"
 
 
+async def test_a_sentinel_that_asks_for_a_password_is_given_that_of_the_server(tmp_path: Path) -> None:
+    async with running(RedisServer(tmp_path, ("--requirepass", "secret-word"))) as server:
+        (tmp_path / "sentinel.conf").write_text(
+            f"requirepass secret-word\nsentinel monitor main 127.0.0.1 {server.port} 1\n"
+            "sentinel auth-pass main secret-word\n"
+        )
+        async with running(RedisServer(tmp_path, config_file="sentinel.conf")) as watch:
+            redis = RedisSpec(kind=RedisKind.SENTINEL, addresses=watch.spec.addresses, service="main")
+            await meet(replace(redis, password="secret-word"))
+            assert "password" in await why_not(redis)
+            why = await why_not(replace(redis, password="wrong-secret"))
+            assert "refuses" in why
+            assert "wrong-secret" not in why
+
+
 async def test_a_cluster_says_which_node_holds_the_fleet(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
