@@ -37,10 +37,11 @@ def free_port() -> int:
 
 @dataclass
 class RedisServer:
-    """``settings`` are arguments of redis-server."""
+    """``settings`` are arguments of redis-server. With a ``config_file`` of the folder it is a Sentinel."""
 
     folder: Path
     settings: tuple[str, ...] = ()
+    config_file: str | None = None
     port: int = field(default_factory=free_port)
     _process: subprocess.Popen[bytes] | None = None
 
@@ -50,7 +51,8 @@ class RedisServer:
 
     async def start(self, within_s: float = 10.0) -> None:
         """Comes back when it answers."""
-        command = [require_redis(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self.settings]
+        command = [require_redis(), *((self.config_file, "--sentinel") if self.config_file else ("--save", ""))]
+        command += ["--port", str(self.port), "--bind", "127.0.0.1", *self.settings]
         self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - does not wait; our own words
             command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -89,6 +91,12 @@ class RedisServer:
         command = ["redis-cli", "-p", str(self.port), "--raw", *words]
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)  # noqa: S603 - our own words
         return said.stdout.strip()
+
+    async def until_it_says(self, wanted: str, *words: str, within_s: float = 20.0) -> None:
+        """Asks until the answer holds that."""
+        async with asyncio.timeout(within_s):
+            while wanted not in self.ask(*words):  # noqa: ASYNC110 - another process cannot set an event
+                await asyncio.sleep(0.05)
 
     def _send(self, sign: signal.Signals) -> None:
         assert self._process is not None

@@ -73,7 +73,7 @@ class Transcript:
         Raises:
             Gone: not this member.
         """
-        if view.epoch <= self._view.epoch:
+        if view.epoch < self._view.epoch or view == self._view:
             return
         if self._member not in view.members:
             raise Gone(GIVEN_UP)
