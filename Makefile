@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.ready
 
-.PHONY: help run demo setup test lint unit test-llamacpp test-catalogue test-vllm bench bench-prober trial-freeze trial-busy trial-soak trial-ledger bench-ledger clean
+.PHONY: help run demo setup test lint unit test-llamacpp test-catalogue test-vllm bench bench-prober trial-freeze trial-busy trial-soak trial-ledger bench-ledger trial-replicas clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -59,6 +59,9 @@ trial-soak: $(SETUP)     ## ten minutes of mixed load and random faults on 20 en
 
 trial-ledger: $(SETUP)   ## kill -9 of workers and control processes under load: each answer is booked once (15 minutes)
 	$(BIN)/python -m bench.trial_ledger $(ARGS)
+
+trial-replicas: $(SETUP) ## up to 20 gateways over 60 engines: probes, take-over, news, a Redis that goes away (50 minutes)
+	$(BIN)/python -m bench.trial_replicas $(ARGS)
 
 bench-ledger: $(SETUP)   ## appends a second, a million lines summed up, and how soon the cost gate knows
 	$(BIN)/python -m bench.ledger $(ARGS)
