@@ -9,7 +9,10 @@ from decimal import Decimal
 import pytest
 
 from pulsegate.control.link import LEDGER_CODE, LIMIT_CODE, Admission
+from pulsegate.core.health import Reason
+from pulsegate.core.ids import EndpointId
 from pulsegate.core.money import Currency, Rates, time_price, token_price
+from pulsegate.core.provider_fault import ProviderFault
 from pulsegate.gateway.books import Books
 from pulsegate.gateway.server import Gateway
 from pulsegate.gateway.setup import LedgerSetup
@@ -234,6 +237,26 @@ async def test_a_client_that_leaves_while_we_ask_costs_nothing(path):
             await until(lambda: bank.heard)
             assert bank.heard == [("forgone", 1)]
         assert server.connections == []
+
+
+async def test_one_request_tries_a_provider_that_comes_back_also_while_it_asks_for_money(path):
+    bank = Bank(is_silent=True)
+    async with answering([json_answer()]) as paid, answering([json_answer()]) as free:
+        pools = [pool(paid.port, name="paid", **PAID), pool(free.port, name="free")]
+        async with booking(path, *pools, bank=bank) as (run, _), asyncio.TaskGroup() as tasks:
+            watch = run.gateway._context.roster.watches["deepseek"]
+            for _ in range(3):
+                watch.failed(EndpointId(f"e{paid.port}"), ProviderFault.OUTAGE, trial=False)
+            watch.pinged("", None)  # back, as it seems
+            trying = tasks.create_task(run.ask(ask_for()))
+            await until(lambda: len(bank.uppers) == 1)
+            assert (await run.ask(ask_for())).status == 200
+            assert len(bank.uppers) == 1
+            assert [place.weight for place in watch.seen().places] == [0]
+            bank.books.answered(Admission(1, LIMIT_CODE, "The cost limit is reached."))
+            assert (await trying).status == 200
+            assert [place.reason for place in watch.seen().places] == [Reason.RECOVERING]  # for the next who can pay
+    assert paid.connections == []
 
 
 async def test_without_the_control_process_the_allowance_is_spent_and_no_more(path):

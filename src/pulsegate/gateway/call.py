@@ -163,6 +163,7 @@ class Call:
     def refused(self, attempt: Attempt, error: ApiError) -> None:
         """Payer: there is none."""
         self._unpaid = error
+        attempt.cancel()
         if attempt.number in self._attempts:
             self.attempt_failed(attempt, FailureKind.COST, error.code)
 

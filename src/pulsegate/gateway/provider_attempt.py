@@ -28,11 +28,9 @@ class ProviderAttempt(Attempt):
         self._refused = 0  # the status of a refusal
         self._trial = False
 
-    def start(self) -> None:
-        """Send the request; it may be a trial."""
-        if not self._over:
-            self._trial = self._watch.begin(self.backend.seat.id)
-        super().start()
+    def claim(self) -> None:
+        """Take the place. If it is to be tried nobody else may, also while we ask whether this can be paid for."""
+        self._trial = self._watch.begin(self.backend.seat.id)
 
     def _open(self, head: AnswerHead) -> Verdict | None:
         if head.status < _REFUSED_FROM:
@@ -78,7 +76,7 @@ class ProviderAttempt(Attempt):
         if not self._over and not self._answered:
             pool = self.backend.pool
             patience_s = pool.ttft_deadline_s if self._errand.streams else pool.answer_deadline_s
-            late = self._watch.since(self.started_at) >= patience_s
+            late = self._seated and self._watch.since(self.started_at) >= patience_s
             fault = ProviderFault.OUTAGE if late else None
             self._watch.failed(self.backend.seat.id, fault, trial=self._trial)
         super().cancel()
@@ -89,8 +87,10 @@ class ProviderAttempt(Attempt):
 
 
 def attempt_at(backend: Backend, errand: Errand, number: int, *, now: float, held_limit: int) -> Attempt:
-    """An attempt of the kind that this endpoint needs."""
+    """An attempt of the kind that this endpoint needs; its place is taken."""
     watch = backend.watch
     if watch is None:
         return Attempt(errand, number, backend, now=now, held_limit=held_limit)
-    return ProviderAttempt(errand, number, backend, watch, now=now, held_limit=held_limit)
+    attempt = ProviderAttempt(errand, number, backend, watch, now=now, held_limit=held_limit)
+    attempt.claim()
+    return attempt
