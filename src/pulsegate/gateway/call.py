@@ -5,6 +5,7 @@ from typing import assert_never
 
 from pulsegate.control.link import LIMIT_CODE
 from pulsegate.core.attempts import NO_EVIDENCE
+from pulsegate.core.blame import NOBODY
 from pulsegate.core.rescue import POLL_S, Action, Answer, Cancel, FailureKind, Park, Rescue, Start
 from pulsegate.core.rescue import Relay as RelayAction
 from pulsegate.core.routing import Lane, Seat
@@ -280,9 +281,10 @@ class Call:
 
     def _refuse(self, answer: Answer) -> None:
         unpaid = self._unpaid if answer.code == LIMIT_CODE else None
-        error = unpaid or ApiError(
-            status=answer.status, code=answer.code, message=answer.message, retry_after_s=answer.retry_after_s
-        )
+        wait_s = answer.retry_after_s
+        if wait_s is not None and answer.code == NOBODY.code:
+            wait_s = self._context.roster.back_in_s(self._route, wait_s)
+        error = unpaid or ApiError(status=answer.status, code=answer.code, message=answer.message, retry_after_s=wait_s)
         self.end(error.status, code=error.code)
         self._client.refuse(error, self.incoming)
 

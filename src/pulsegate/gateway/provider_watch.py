@@ -6,7 +6,7 @@ process. The control process hears of it for readiness (``seen``).
 
 from collections.abc import Callable, Iterable, Iterator
 
-from pulsegate.core.ids import EndpointId, Incarnation
+from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.provider_fault import ProviderFault
 from pulsegate.core.provider_health import Place, ProviderHealth
 from pulsegate.core.provider_status import PlaceSeen, ProviderSeen
@@ -81,6 +81,15 @@ class ProviderWatch:
         for pool in self._pools:
             views = tuple(self._view(endpoint.id) for endpoint in pool.endpoints)
             yield PoolView(name=pool.name, endpoints=views, down=not any(view.weight for view in views))
+
+    def back_in_s(self) -> dict[PoolName, float]:
+        """In how many seconds each of its pools may be asked again at the soonest; 0: now, or once a trial is over."""
+        rests = self.health.back_in_s(self._now())
+        return {
+            pool.name: min(rests.get(endpoint.id, 0.0) for endpoint in pool.endpoints)
+            for pool in self._pools
+            if pool.endpoints
+        }
 
     def _view(self, endpoint: EndpointId) -> EndpointView:
         view = self.health.view(endpoint)
