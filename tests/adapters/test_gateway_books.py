@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 
 import pytest
@@ -129,6 +129,29 @@ async def test_an_answer_is_written_with_its_usage_and_cost(path):
     assert line["op"] != "mine"
     assert bank.heard == [("paid", 1, Decimal("0.00032"))]
     assert bank.uppers[0] > Decimal("0.0004")
+
+
+@pytest.mark.parametrize("answer", [json_answer(), stream_answer("a", "b")])
+async def test_the_line_is_there_before_the_answer_has_its_end(path, answer):
+    async with answering([answer]) as server, booking(path, pool(server.port, **PAID)) as (run, bank):
+        client = socket.create_connection(("127.0.0.1", run.port))
+        body = json.dumps(ask_for(stream=b"event-stream" in answer)).encode()
+        client.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        client.setblocking(False)  # noqa: FBT003 - the socket API
+        seen, paid = [], bank.paid
+
+        def look(*args):
+            with suppress(BlockingIOError):
+                seen.append(client.recv(65536, socket.MSG_PEEK))
+            paid(*args)
+
+        bank.paid = look
+        await until(lambda: bank.heard)
+        assert not any(told.endswith((b"}", b"0\r\n\r\n")) for told in seen)
+        await until(lambda: client.recv(65536).endswith((b"}", b"0\r\n\r\n")))
+        client.close()
 
 
 async def test_a_stream_is_written_with_its_last_usage_that_is_not_zero(path):

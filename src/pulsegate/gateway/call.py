@@ -273,9 +273,9 @@ class Call:
         status, client = conn.head.status, self._client
         attempt.backend.counters.tokens += 1
         attempt.leave()
-        client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         if self._books is not None:
-            self._books.answered(attempt, status, len(body))
+            self._books.answered(attempt, status, len(body))  # first: who has an answer finds it in the ledger
+        client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self.end(status, usage=attempt.usage)
         client.call_over(keep_alive=True)
 
@@ -360,6 +360,12 @@ class Call:
             self._delivery.cancel()
         self.end(INTERNAL.status, code=INTERNAL.code)
         self._client.call_over(keep_alive=False)
+
+    def closing(self, attempt: Attempt, usage: Usage | None, events: int, *, whole: bool) -> None:
+        """Served: written down before its last bytes go out, so that who has an answer finds it in the ledger."""
+        books, self._books = self._books, None
+        if books is not None:
+            books.relayed(attempt, usage, events, whole=whole)
 
     def end(
         self, status: int, *, code: str | None = None, ended: str | None = None, usage: Usage | None = None
