@@ -120,7 +120,7 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     async def scrape() -> bytes:
         worst_s = lag.since(clock.now() - LAG_WINDOW_S)
         metrics.note_prober(lag_s=worst_s, snapshot_version=board.snapshot.version)
-        return await page(metrics, desk.statuses())
+        return await page(metrics, desk.statuses(), outlook.standings())
 
     async with asyncio.TaskGroup() as group:
         if treasury is not None:

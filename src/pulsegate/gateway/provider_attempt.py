@@ -11,6 +11,8 @@ from pulsegate.gateway.provider_watch import ProviderWatch
 from pulsegate.gateway.upstream import UpstreamConnection
 
 _REFUSED_FROM = 300
+_OK = "ok"
+_CANCELLED = "cancelled"
 
 
 class ProviderAttempt(Attempt):
@@ -61,6 +63,7 @@ class ProviderAttempt(Attempt):
                 return
         self._answered = True
         ttft_s = self._watch.since(self.started_at) if self.stream else None
+        self._watch.came_to(self._fault or _OK)
         self._watch.served(self.backend.seat.id, trial=self._trial, ttft_s=ttft_s)
         super()._settle(verdict)
 
@@ -68,6 +71,8 @@ class ProviderAttempt(Attempt):
         if self._refused and self._fault is None:  # it broke off within its refusal
             self._fault, detail = read_refusal(self._refused, b"".join(self.payload))
         fault = fault_of(kind) if self._fault is None else self._fault
+        if fault is not None:
+            self._watch.came_to(fault)
         self._watch.failed(self.backend.seat.id, fault, trial=self._trial, retry_after_s=self.retry_after_s)
         super()._fail(kind, detail)
 
@@ -78,6 +83,8 @@ class ProviderAttempt(Attempt):
             patience_s = pool.ttft_deadline_s if self._errand.streams else pool.answer_deadline_s
             late = self._seated and self._watch.since(self.started_at) >= patience_s
             fault = ProviderFault.OUTAGE if late else None
+            if self._seated:
+                self._watch.came_to(fault or _CANCELLED)
             self._watch.failed(self.backend.seat.id, fault, trial=self._trial)
         super().cancel()
 

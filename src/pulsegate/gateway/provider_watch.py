@@ -15,15 +15,18 @@ from pulsegate.gateway.setup import PoolSetup
 
 
 class ProviderWatch:
-    """One provider. ``changed`` is called when its views are others than before."""
+    """One provider. ``changed`` is called when its views are others than before; ``outcomes`` counts attempts."""
 
-    __slots__ = ("_changed", "_now", "_pools", "_reported", "health", "name")
+    __slots__ = ("_changed", "_now", "_outcomes", "_pools", "_reported", "health", "name")
 
-    def __init__(self, name: str, now: Callable[[], float], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, now: Callable[[], float], changed: Callable[[], None], outcomes: dict[str, int]
+    ) -> None:
         self.name = name
         self.health = ProviderHealth(())
         self._now = now
         self._changed = changed
+        self._outcomes = outcomes
         self._pools: tuple[PoolSetup, ...] = ()
         self._reported: ProviderSeen | None = None
 
@@ -62,6 +65,10 @@ class ProviderWatch:
             changed = self.health.failed(endpoint, fault, self._now(), trial=trial, retry_after_s=retry_after_s)
         if changed:
             self._changed()
+
+    def came_to(self, outcome: str) -> None:
+        """Count an attempt that was sent."""
+        self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
 
     def pinged(self, key: str, fault: ProviderFault | None) -> None:
         """The control process has pinged it with that key."""

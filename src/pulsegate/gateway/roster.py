@@ -83,7 +83,10 @@ class Roster:
         """One watch per provider; those that stay know what they knew."""
         watches: dict[str, ProviderWatch] = {}
         for name in dict.fromkeys(pool.provider for pool in setup.pools if pool.provider is not None):
-            watch = watches[name] = self.watches.get(name) or ProviderWatch(name, self._now, self._apply_news)
+            watch = self.watches.get(name) or ProviderWatch(
+                name, self._now, self._apply_news, self._counters.provider(name)
+            )
+            watches[name] = watch
             watch.configure(pool for pool in setup.pools if pool.provider == name)
         return watches
 
