@@ -9,16 +9,14 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from random import Random
-from zoneinfo import ZoneInfo
 
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
 from pulsegate import __version__
 from pulsegate.assembly import encoded_setup
-from pulsegate.billing import cost_policy, cost_view, ledger_setup, open_ledger, probe_books, refuses
+from pulsegate.billing import as_it_runs, cost_policy, cost_view, open_treasury, price_probes, refuses
 from pulsegate.config import Config, ConfigError
 from pulsegate.config.address import Listen
 from pulsegate.control.audience import Audience
@@ -30,6 +28,7 @@ from pulsegate.control.hiring import hire_process
 from pulsegate.control.outlook import Outlook
 from pulsegate.control.pinging import Ping, Pinging
 from pulsegate.control.ports import Clock, EngineFactory, ProbeObserver, Timers
+from pulsegate.control.probe_books import ProbeBooks
 from pulsegate.control.prober import Prober
 from pulsegate.control.publish import LatestSnapshot
 from pulsegate.control.selfcheck import LoopLag
@@ -46,13 +45,11 @@ from pulsegate.engines.ping import ping_provider
 from pulsegate.export.fellowship import FellowshipNews
 from pulsegate.export.logs import LogFormat, LogObserver, open_log
 from pulsegate.export.metrics import Metrics
-from pulsegate.export.money import MoneyNews
 from pulsegate.export.scrape import page
 from pulsegate.export.traffic import TrafficSeries
 from pulsegate.export.workers import WorkerNews
 from pulsegate.fellowship import OpenCoordinator, apart, open_fellowship
 from pulsegate.ledger.lines import Row as TailRow
-from pulsegate.ledger.tailing import Tail
 from pulsegate.outlook import inform, look_out, open_outlook
 from pulsegate.status.app import admin_app
 from pulsegate.status.costs import costs_of
@@ -100,6 +97,7 @@ class Control:
     pinging: Pinging
     treasury: Treasury[TailRow] | None = None
     settled: Callable[[], Awaitable[None]] | None = None
+    probe_books: ProbeBooks | None = None
 
 
 @contextlib.asynccontextmanager
@@ -117,8 +115,10 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     fellowship = _fellowship(sharing, parts, board, metrics, loop)
     fellows = () if fellowship is None else (fellowship,)
     logs, lag = LogObserver(parts.log, clock), LoopLag(clock, loop)
-    treasury = _treasury(config, parts, metrics)
-    books = None if treasury is None else probe_books(config, treasury.book, clock.wall)
+    treasury = open_treasury(config.costs, parts.log, metrics.registry, clock)
+    books = None if treasury is None else ProbeBooks(treasury.book, clock.wall)
+    if books is not None:
+        price_probes(books, config)
     audience = Audience(
         publisher=snapshots,
         crashes=logs,
@@ -134,7 +134,7 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
     async def scrape() -> bytes:
         worst_s = lag.since(clock.now() - LAG_WINDOW_S)
         metrics.note_prober(lag_s=worst_s, snapshot_version=board.snapshot.version)
-        return await page(metrics, desk.statuses())
+        return await page(metrics, desk.statuses(), outlook.standings())
 
     async with asyncio.TaskGroup() as group:
         if treasury is not None:
@@ -156,6 +156,7 @@ async def run_control(config: Config, parts: Parts) -> AsyncGenerator[Control]:
                     settled=None if fellowship is None else fellowship.settled,
                     change=prober.change,
                     treasury=treasury,
+                    probe_books=books,
                     outlook=outlook,
                     pinging=pinging,
                 )
@@ -183,16 +184,6 @@ def _fellowship(
         rng=parts.rng,
         observer=FellowshipNews(parts.log, metrics.registry),
     )
-
-
-def _treasury(config: Config, parts: Parts, metrics: Metrics) -> Treasury[TailRow] | None:
-    setup = ledger_setup(config.costs)
-    if setup is None:
-        return None
-    tail = Tail(Path(setup.path), ZoneInfo(setup.time_zone))
-    news = MoneyNews(parts.log, metrics.registry)
-    policy, refusing = cost_policy(config.costs), refuses(config.costs)
-    return Treasury(tail, open_ledger(setup), policy, refuses=refusing, observer=news, clock=parts.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,33 +364,39 @@ async def _reload_on(
     """Take over a new configuration at each signal, if all of it is right; else keep the old one and say why."""
     log, (control, gateway) = parts.log, running
 
-    def read() -> tuple[Config, bytes]:
-        new = reload()
-        return new, encoded_setup(new, access_log=gateway.access_log, priced_at=parts.clock.wall())
+    def read() -> tuple[Config, Config, bytes]:
+        wanted = reload()
+        new = as_it_runs(wanted, config)
+        return wanted, new, encoded_setup(new, access_log=gateway.access_log, priced_at=parts.clock.wall())
 
     while True:
         await signals.hang_up.wait()
         signals.hang_up.clear()
         try:
-            new, setup = await asyncio.to_thread(read)  # in a thread: parsing a big file would hold up the probes
+            wanted, new, setup = await asyncio.to_thread(
+                read
+            )  # in a thread: parsing a big file would hold up the probes
             control.change(new.fleet())
             if control.treasury is not None:
                 control.treasury.change(cost_policy(new.costs), refuses=refuses(new.costs))
+            if control.probe_books is not None:
+                price_probes(control.probe_books, new)
             look_out(new, control.outlook, control.pinging)
             gateway.workforce.reconfigure(setup)
         except (ConfigError, ValueError) as exc:
             log.error("reload refused, the old configuration stays", problems=str(exc).splitlines())  # noqa: TRY400
             continue
         log.info("reloaded", endpoints=len(control.desk.ids()))
-        for setting, old, wanted in (
-            ("admin.listen", config.admin.listen, new.admin.listen),
-            ("gateway.listen", config.gateway.listen, new.gateway.listen),
-            ("costs.ledger", config.costs.ledger, new.costs.ledger),
-            ("gateway.workers", config.gateway.workers, new.gateway.workers),
-            ("coordination", config.coordination, new.coordination),
+        for setting, old, asked in (
+            ("admin.listen", config.admin.listen, wanted.admin.listen),
+            ("gateway.listen", config.gateway.listen, wanted.gateway.listen),
+            ("costs.ledger", config.costs.ledger, wanted.costs.ledger),
+            ("costs.time_zone", config.costs.time_zone, wanted.costs.time_zone),
+            ("gateway.workers", config.gateway.workers, wanted.gateway.workers),
+            ("coordination", config.coordination.spec(), wanted.coordination.spec()),
         ):
-            if old != wanted:
-                log.warning("takes effect at the next start", setting=setting, running=str(old), wanted=str(wanted))
+            if old != asked:
+                log.warning("takes effect at the next start", setting=setting, running=str(old), wanted=str(asked))
 
 
 def _allow_files(fleet: Fleet, log: FilteringBoundLogger) -> None:

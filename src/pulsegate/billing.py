@@ -1,11 +1,14 @@
 """From a configuration to what ledger, prices and cost gate need: the one place that knows all of them."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 from zoneinfo import ZoneInfo
+
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
 
 from pulsegate.config import Config
 from pulsegate.config.costs import BookedProbes, CostsSection, OnLedgerError
@@ -13,14 +16,19 @@ from pulsegate.config.models import ModelSection
 from pulsegate.config.services import ProviderSection
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.ledger import Ledger
+from pulsegate.control.ports import Clock
 from pulsegate.control.probe_books import ProbeBooks
 from pulsegate.control.readiness import CostState, CostView
+from pulsegate.control.treasury import Treasury
 from pulsegate.core.cost_gate import CostPolicy, Gate, Scope, Standing
 from pulsegate.core.ids import PoolName
 from pulsegate.core.money import Price
+from pulsegate.export.money import MoneyNews
 from pulsegate.gateway.setup import LedgerSetup
+from pulsegate.ledger.lines import Row
 from pulsegate.ledger.summing import Days
 from pulsegate.ledger.syncing import Fsync
+from pulsegate.ledger.tailing import Tail
 from pulsegate.ledger.writer import LedgerWriter, WritingRules
 
 _GATES = list(Gate)
@@ -71,6 +79,18 @@ def open_ledger(setup: LedgerSetup) -> Ledger:
         day_of=Days(ZoneInfo(setup.time_zone)) if setup.rotate_daily else None,
     )
     return LedgerWriter(rules, SystemClock())
+
+
+def open_treasury(
+    costs: CostsSection, log: FilteringBoundLogger, registry: CollectorRegistry, clock: Clock
+) -> Treasury[Row] | None:
+    """Who keeps the money; None if there is no ledger."""
+    setup = ledger_setup(costs)
+    if setup is None:
+        return None
+    tail = Tail(Path(setup.path), ZoneInfo(setup.time_zone))
+    news = MoneyNews(log, registry)
+    return Treasury(tail, open_ledger(setup), cost_policy(costs), refuses=refuses(costs), observer=news, clock=clock)
 
 
 def refuses(costs: CostsSection) -> bool:
@@ -142,9 +162,18 @@ def self_hosted_prices(config: Config) -> dict[PoolName, Price]:
     return {PoolName(model.name): price for model, price in priced if price is not None}
 
 
-def probe_books(config: Config, book: Callable[..., object], wall: Callable[[], float]) -> ProbeBooks | None:
-    """Who writes probes down; None: nobody is to."""
+def price_probes(books: ProbeBooks, config: Config) -> None:
+    """Write the probes down that are wanted, at the prices of ``config``."""
     wanted = config.costs.probes
-    if wanted is BookedProbes.NONE:
-        return None
-    return ProbeBooks(book, self_hosted_prices(config), wall, everything=wanted is BookedProbes.ALL)
+    prices = {} if wanted is BookedProbes.NONE else self_hosted_prices(config)
+    books.change(prices, everything=wanted is BookedProbes.ALL)
+
+
+def as_it_runs(new: Config, running: Config) -> Config:
+    """What of a new configuration can hold before the next start.
+
+    One ledger is read, and its sums are kept by the days of one time zone. Workers must not write another one, which
+    nobody would count.
+    """
+    kept = {"ledger": running.costs.ledger, "time_zone": running.costs.time_zone}
+    return replace(new, costs=new.costs.model_copy(update=kept))

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 
 import pytest
 
 from pulsegate.control.link import LEDGER_CODE, LIMIT_CODE, Admission
+from pulsegate.core.health import Reason
+from pulsegate.core.ids import EndpointId
 from pulsegate.core.money import Currency, Rates, time_price, token_price
+from pulsegate.core.provider_fault import ProviderFault
 from pulsegate.gateway.books import Books
 from pulsegate.gateway.server import Gateway
 from pulsegate.gateway.setup import LedgerSetup
@@ -128,6 +131,29 @@ async def test_an_answer_is_written_with_its_usage_and_cost(path):
     assert bank.uppers[0] > Decimal("0.0004")
 
 
+@pytest.mark.parametrize("answer", [json_answer(), stream_answer("a", "b")])
+async def test_the_line_is_there_before_the_answer_has_its_end(path, answer):
+    async with answering([answer]) as server, booking(path, pool(server.port, **PAID)) as (run, bank):
+        client = socket.create_connection(("127.0.0.1", run.port))
+        body = json.dumps(ask_for(stream=b"event-stream" in answer)).encode()
+        client.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        client.setblocking(False)  # noqa: FBT003 - the socket API
+        seen, paid = [], bank.paid
+
+        def look(*args):
+            with suppress(BlockingIOError):
+                seen.append(client.recv(65536, socket.MSG_PEEK))
+            paid(*args)
+
+        bank.paid = look
+        await until(lambda: bank.heard)
+        assert not any(told.endswith((b"}", b"0\r\n\r\n")) for told in seen)
+        await until(lambda: client.recv(65536).endswith((b"}", b"0\r\n\r\n")))
+        client.close()
+
+
 async def test_a_stream_is_written_with_its_last_usage_that_is_not_zero(path):
     zero = {"prompt_tokens": 0, "completion_tokens": 0}
     early = event({"choices": [{"index": 0, "delta": {"content": "a"}}], "usage": zero})
@@ -234,6 +260,26 @@ async def test_a_client_that_leaves_while_we_ask_costs_nothing(path):
             await until(lambda: bank.heard)
             assert bank.heard == [("forgone", 1)]
         assert server.connections == []
+
+
+async def test_one_request_tries_a_provider_that_comes_back_also_while_it_asks_for_money(path):
+    bank = Bank(is_silent=True)
+    async with answering([json_answer()]) as paid, answering([json_answer()]) as free:
+        pools = [pool(paid.port, name="paid", **PAID), pool(free.port, name="free")]
+        async with booking(path, *pools, bank=bank) as (run, _), asyncio.TaskGroup() as tasks:
+            watch = run.gateway._context.roster.watches["deepseek"]
+            for _ in range(3):
+                watch.failed(EndpointId(f"e{paid.port}"), ProviderFault.OUTAGE, trial=False)
+            watch.pinged("", None)  # back, as it seems
+            trying = tasks.create_task(run.ask(ask_for()))
+            await until(lambda: len(bank.uppers) == 1)
+            assert (await run.ask(ask_for())).status == 200
+            assert len(bank.uppers) == 1
+            assert [place.weight for place in watch.seen().places] == [0]
+            bank.books.answered(Admission(1, LIMIT_CODE, "The cost limit is reached."))
+            assert (await trying).status == 200
+            assert [place.reason for place in watch.seen().places] == [Reason.RECOVERING]  # for the next who can pay
+    assert paid.connections == []
 
 
 async def test_without_the_control_process_the_allowance_is_spent_and_no_more(path):

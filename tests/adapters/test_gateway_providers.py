@@ -128,6 +128,19 @@ async def test_all_three_down_is_told_and_mended(stream):
         assert served_by(await run.ask(stream=stream)) == "deepseek"
 
 
+async def test_when_everything_rests_the_answer_says_when_the_first_is_back():
+    async with chain() as run:
+        stamps = (("Date", "Wed, 21 Oct 2026 07:28:00 GMT"), ("Retry-After", "Wed, 21 Oct 2026 07:28:40 GMT"))
+        run.fakes["deepseek"].answer = error(402, message="Insufficient Balance")
+        run.fakes["zhipu"].answer = error(429, stamps, message="slow down")
+        run.fakes["dashscope"].answer = error(429, (("Retry-After", "90"),), message="slow down")
+        assert (await run.ask()).status == 502
+        reply = await run.ask()
+        assert (reply.status, reply.code) == (503, "no_endpoint_available")
+        assert reply.headers["retry-after"] == "40"
+        assert set(run.asked().values()) == {1}
+
+
 async def test_names_keys_and_paths_are_the_providers_own_and_nothing_of_the_clients_secrets_goes_there():
     async with chain() as run:
         body = b'{"model": "chat",  "messages": [{"role": "user", "content": "\\u4f60"}], "x": {"b": 1.0, "a":2}}'

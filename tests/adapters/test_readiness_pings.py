@@ -61,6 +61,16 @@ async def test_what_is_known_and_what_a_ping_finds_on_both_ports(tmp_path):
         ]
         assert told.json["cost"]["status"] == "open"
 
+        async with asyncio.timeout(3):
+            while not await run.metric("pulsegate_provider_attempts_total"):  # noqa: ASYNC110 - told once a second
+                await asyncio.sleep(0.02)
+        attempts = "pulsegate_provider_attempts_total"
+        assert await run.metric(attempts, provider="deepseek", outcome="billing") == 1
+        assert await run.metric(attempts, provider="zhipu", outcome="ok") == await run.metric(attempts) - 1 == 1
+        assert await run.metric("pulsegate_provider_state", provider="deepseek", state="down") == 1
+        assert await run.metric("pulsegate_provider_keys_resting", provider="deepseek", reason="billing") == 1
+        assert await run.metric("pulsegate_provider_keys_resting") == 1
+
         async def admin_says() -> dict[str, object]:
             return json.loads((await request(run.admin, READY)).body)
 

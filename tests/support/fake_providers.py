@@ -1,6 +1,7 @@
 """Fake DeepSeek, Zhipu and DashScope: their paths, answers, keep-alives and refusals as they are met in the field."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -209,9 +210,9 @@ class FakeProvider:
 
 
 @asynccontextmanager
-async def fake_provider(name: str) -> AsyncIterator[FakeProvider]:
+async def fake_provider(name: str, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeProvider]:
     """A provider that is well."""
-    async with fake_server({}) as server:
+    async with fake_server({}, tls=tls) as server:
         fake = FakeProvider(name, server, WELL[name])
         server.routes[f"POST {BASES[name]}/chat/completions"] = fake.complete
         server.routes[f"GET {BASES[name]}/models"] = lambda _asked: fake.models

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -162,11 +163,13 @@ async def _idle(reader: asyncio.StreamReader, seconds: float) -> bool:
 
 
 @asynccontextmanager
-async def fake_server(routes: dict[str, Route], port: int = 0) -> AsyncIterator[FakeServer]:
+async def fake_server(
+    routes: dict[str, Route], port: int = 0, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[FakeServer]:
     """Listens until the block ends."""
     fake = FakeServer(routes)
-    server = await asyncio.start_server(fake.serve, "127.0.0.1", port)
-    fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(fake.serve, "127.0.0.1", port, ssl=tls)
+    fake.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield fake
     finally:

@@ -85,7 +85,7 @@ class FakeHire:
         self, *lives_s: float, refuses: Callable[[bytes], str | None] = lambda _setup: None, mute: bool = False
     ) -> None:
         self._lives = list(lives_s)
-        self._mute = mute
+        self.mute = mute
         self._refuses = refuses
         self.failing = 0  # so many times a worker cannot be started
         self.hired: list[tuple[float, FakeWorker]] = []
@@ -95,7 +95,7 @@ class FakeHire:
             self.failing -= 1
             raise BlockingIOError(11, "Resource temporarily unavailable")
         loop = asyncio.get_running_loop()
-        worker = FakeWorker((lambda _message: None) if self._mute else heard, refuses=self._refuses)
+        worker = FakeWorker((lambda _message: None) if self.mute else heard, refuses=self._refuses)
         self.hired.append((loop.time(), worker))
         if self._lives:
             loop.call_later(self._lives.pop(0), worker.end, -11)

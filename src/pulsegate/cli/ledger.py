@@ -13,7 +13,6 @@ from rich.console import Console
 
 from pulsegate.cli import ExitCode, OperatorError
 from pulsegate.cli.costs_table import table
-from pulsegate.config import ConfigErrors, load, process_environment
 from pulsegate.control.clock import SystemClock
 from pulsegate.core.spending import By, spending_of
 from pulsegate.core.window import Window, period_of
@@ -122,6 +121,8 @@ def repair_(file: File = None, config: ConfigFile = DEFAULT_CONFIG, as_json: AsJ
 def _book(file: Path | None, config: Path) -> _Book:
     if file is not None:
         return _existing(_Book(path=file))
+    from pulsegate.config import ConfigErrors, load, process_environment  # noqa: PLC0415 - half of all that is imported
+
     try:
         costs_ = load(config, process_environment()).costs
     except ConfigErrors as exc:

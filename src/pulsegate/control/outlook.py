@@ -1,5 +1,6 @@
 """What the control process knows of hosted providers and of money: told by workers, by pings, and by the treasury."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from pulsegate.control.readiness import CostView, Knowledge
@@ -7,7 +8,7 @@ from pulsegate.core.fleet import ProviderSpec, RouteSpec
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.provider_fault import ProviderFault
-from pulsegate.core.provider_status import KeyPing, ProviderSeen, status_of
+from pulsegate.core.provider_status import KeyPing, ProviderSeen, ProviderStatus, resting_keys, status_of
 from pulsegate.core.snapshot import EndpointView, PoolView
 
 
@@ -80,18 +81,21 @@ class Outlook:
 
     def knowledge(self) -> Knowledge:
         """For readiness."""
-        providers = tuple(
-            status_of(
-                spec.name,
-                configured=spec.configured,
-                seen=[seen[spec.name] for seen in self._seen.values() if spec.name in seen],
-                pings=[ping for ping in self._pings.values() if ping.provider == spec.name],
-            )
-            for spec in self._providers
-        )
+        providers = tuple(self._status(spec) for spec in self._providers)
         return Knowledge(
             routes=self._routes, providers=providers, hosted=self._hosted, cost=self._cost(), apart=self.apart()
         )
+
+    def standings(self) -> list[tuple[ProviderStatus, Counter[Reason]]]:
+        """For metrics: each provider, and how many of its keys rest, by why."""
+        return [(self._status(spec), resting_keys(self._seen_of(spec))) for spec in self._providers]
+
+    def _status(self, spec: ProviderSpec) -> ProviderStatus:
+        pings = [ping for ping in self._pings.values() if ping.provider == spec.name]
+        return status_of(spec.name, configured=spec.configured, seen=self._seen_of(spec), pings=pings)
+
+    def _seen_of(self, spec: ProviderSpec) -> list[ProviderSeen]:
+        return [seen[spec.name] for seen in self._seen.values() if spec.name in seen]
 
     def pools(self) -> tuple[PoolView, ...]:
         """The pools of providers: one serves while any worker thinks so, or none has said anything."""

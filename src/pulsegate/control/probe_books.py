@@ -25,25 +25,26 @@ class ProbeBooks:
 
     Args:
         book: takes the lines.
-        prices: by pool.
         wall: seconds since the epoch.
-        everything: write probes of endpoints without a price, too.
     """
 
-    def __init__(
-        self,
-        book: Callable[[Entry], object],
-        prices: Mapping[PoolName, Price],
-        wall: Callable[[], float],
-        *,
-        everything: bool,
-    ) -> None:
+    def __init__(self, book: Callable[[Entry], object], wall: Callable[[], float]) -> None:
+        """Nothing is written before ``change``."""
         self._book = book
-        self._prices = prices
         self._wall = wall
-        self._everything = everything
+        self._prices: Mapping[PoolName, Price] = {}
+        self._everything = False
         self._count = 0
         self._life = f"{int(wall() * 1_000_000):x}"  # tells our lives apart, so that ``op`` stays unique
+
+    def change(self, prices: Mapping[PoolName, Price], *, everything: bool) -> None:
+        """Write by this from now on.
+
+        Args:
+            prices: by pool.
+            everything: write probes of endpoints without a price, too.
+        """
+        self._prices, self._everything = prices, everything
 
     def watching(self, fleet: Fleet) -> None:
         """ProbeObserver: other endpoints are probed."""

@@ -7,6 +7,7 @@ again, at once the first time, then ever more slowly.
 
 import asyncio
 import contextlib
+import signal
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ FIRST_DELAY_S = 0.1
 LAST_DELAY_S = 5.0
 PROVEN_AFTER_S = 10.0  # a worker that lived so long was a good one: its successor starts at once
 END_GRACE_S = 3.0  # beyond the drain timeout, before a worker is killed
+_KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM})  # by the machine or a person: not for what it is to serve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +172,8 @@ class Workforce:
                 return
             lived_s = self._clock.now() - began
             delay_s = 0.0 if lived_s >= PROVEN_AFTER_S else min(max(delay_s * 2, FIRST_DELAY_S), LAST_DELAY_S)
-            self._fail(f"a worker ended with status {status} before it served")
+            if status not in _KILLED:
+                self._fail(f"a worker ended with status {status} before it served")
             self._observer.worker_died(number, status, lived_s)
 
     async def _ends_within(self, delay_s: float) -> bool:

@@ -50,8 +50,7 @@ class Outbox:
             self._size += len(value)
         last.passing.extend(words.passing)
         self._size += sum(map(len, words.passing))
-        while not self._sayings[0].kept and not self._sayings[0].passing:
-            self._sayings.popleft()
+        self._sayings = deque(saying for saying in self._sayings if saying.kept or saying.passing)
 
     def take(self) -> Words:
         """The oldest words, as many as go into one call; there must be some."""

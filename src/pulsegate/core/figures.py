@@ -5,7 +5,7 @@ msgspec carries these over a socket; ``export/`` makes Prometheus series of them
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeVar
 
@@ -54,6 +54,14 @@ class RouteFigures:
 
 
 @dataclass(slots=True, kw_only=True)
+class ProviderFigures:
+    """One hosted provider: attempts by what they came to."""
+
+    provider: str
+    outcomes: dict[str, int]  # by ProviderFault, and "ok", "cancelled"
+
+
+@dataclass(slots=True, kw_only=True)
 class WorkerFigures:
     """Everything that one worker counted. ``own`` is the time that a request spent inside the gateway itself."""
 
@@ -64,6 +72,7 @@ class WorkerFigures:
     endpoints: list[EndpointFigures]
     routes: list[RouteFigures]
     own: Histogram
+    providers: list[ProviderFigures] = field(default_factory=list[ProviderFigures])
 
 
 def total(parts: Iterable[WorkerFigures]) -> WorkerFigures:
@@ -86,6 +95,9 @@ def _added(one: WorkerFigures, other: WorkerFigures) -> WorkerFigures:
     for figures in other.routes:
         known = routes.get(figures.route)
         routes[figures.route] = figures if known is None else _added_route(known, figures)
+    providers = {figures.provider: figures.outcomes for figures in one.providers}
+    for told in other.providers:
+        providers[told.provider] = _added_counts(providers.get(told.provider, {}), told.outcomes)
     return WorkerFigures(
         connections=one.connections + other.connections,
         in_flight=one.in_flight + other.in_flight,
@@ -94,6 +106,7 @@ def _added(one: WorkerFigures, other: WorkerFigures) -> WorkerFigures:
         endpoints=list(endpoints.values()),
         routes=list(routes.values()),
         own=_added_histogram(one.own, other.own),
+        providers=[ProviderFigures(provider=name, outcomes=outcomes) for name, outcomes in providers.items()],
     )
 
 

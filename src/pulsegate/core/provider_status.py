@@ -1,5 +1,6 @@
 """What is told of hosted providers: by a worker of its own places, and to whoever asks about readiness."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,6 +89,14 @@ def status_of(name: str, *, configured: bool, seen: Iterable[ProviderSeen], ping
             reason = ", ".join(dict.fromkeys(ping.fault.value for ping in refused if ping.fault is not None))
     checked_at = max(checks, default=None)
     return ProviderStatus(name=name, configured=True, state=state, reason=reason, checked_at=checked_at)
+
+
+def resting_keys(seen: Iterable[ProviderSeen]) -> Counter[Reason]:
+    """How many keys of one provider no worker may ask anything with now, by why."""
+    places: dict[str, list[PlaceSeen]] = {}
+    for place in (place for one in seen for place in one.places):
+        places.setdefault(place.key, []).append(place)
+    return Counter(known[0].reason for known in places.values() if not any(place.weight for place in known))
 
 
 def _ping_is_news(pings: Iterable[KeyPing], seen: Iterable[ProviderSeen]) -> bool:

@@ -13,15 +13,14 @@ How it is read, first match wins:
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from pulsegate.core.probe import Fault, FaultClass
 from pulsegate.core.provider_fault import BILLING_CODES, BILLING_WORDS, TOO_LARGE_WORDS
+from pulsegate.core.retry_after import seconds_asked
 from pulsegate.engines.error_body import ErrorBody, read_error_body, read_error_value
 from pulsegate.engines.redaction import presentable
 
-MAX_RETRY_AFTER_S: Final = 3600.0
 JUDGED_CHARS: Final = 4096
 """How much of an error is looked at: patterns on a megabyte would hold up every other probe."""
 _LAST_CHARS: Final = 1024  # of those: tracebacks say what it was in their last line
@@ -222,19 +221,5 @@ def _by_status(status: int, text: str, codes: tuple[str, ...]) -> FaultClass:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to be left alone, in seconds, at most an hour.
-
-    A date is measured against the answer's own ``Date``: the server's clock, not ours, decides.
-    """
-    value = headers.get("retry-after", "").strip()
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            then, now = parsedate_to_datetime(value), parsedate_to_datetime(headers.get("date", ""))
-            seconds = (then - now).total_seconds()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None  # noqa: PLR0124 - "nan" is no time
+    """How long the server asks to be left alone, in seconds, at most an hour."""
+    return seconds_asked(headers.get("retry-after", ""), headers.get("date", ""))

@@ -16,6 +16,7 @@ from pulsegate.core.figures import (
     TTFT_BOUNDS_S,
     EndpointFigures,
     Histogram,
+    ProviderFigures,
     RouteFigures,
     WorkerFigures,
     nothing,
@@ -63,6 +64,7 @@ class TrafficSeries:
         )
         yield from _of_routes(every.routes)
         yield from _of_endpoints(every.endpoints)
+        yield _of_providers(every.providers)
         refused = [((code,), count) for code, count in every.refused.items()]
         yield _counter("pulsegate_refused_requests", "Requests that ended before routing, by why.", ["code"], refused)
         yield _histogram(
@@ -132,6 +134,15 @@ def _of_endpoints(endpoints: Sequence[EndpointFigures]) -> Iterable[Metric]:
         GAP_BOUNDS_S,
         ["endpoint"],
         [((one.endpoint,), one.gaps) for one in endpoints],
+    )
+
+
+def _of_providers(providers: Sequence[ProviderFigures]) -> Metric:
+    return _counter(
+        "pulsegate_provider_attempts",
+        "Attempts sent to a hosted provider, by what they came to.",
+        ["provider", "outcome"],
+        [((one.provider, outcome), count) for one in providers for outcome, count in one.outcomes.items()],
     )
 
 

@@ -1,10 +1,7 @@
 """An endpoint's answer head, read into what the gateway needs of it. llhttp has validated it before."""
 
-from typing import Final
-
+from pulsegate.core.retry_after import seconds_asked
 from pulsegate.gateway.heads import NOT_FROM_ENDPOINTS, OUR_PREFIX, connection_named
-
-_MAX_RETRY_AFTER_S: Final = 3600.0
 
 
 class AnswerHead:
@@ -14,7 +11,7 @@ class AnswerHead:
         forward: the header lines that go on to the client, as the endpoint spelt them, each with its line end.
         event_stream: the body is an event stream.
         chunked: the body is chunked. ``sized``: it has a Content-Length.
-        retry_after_s: what a refusal asks for, if it says so in seconds.
+        retry_after_s: how long a refusal asks to be left alone.
     """
 
     __slots__ = ("chunked", "event_stream", "forward", "retry_after_s", "sized", "status")
@@ -27,7 +24,7 @@ class AnswerHead:
         self.event_stream = False
         self.retry_after_s: float | None = None
         forward: list[bytes] = []
-        connection = b""
+        connection = retry_after = date = b""
         for line in raw.split(b"\r\n")[1:]:
             name, _, value = line.partition(b":")
             key = name.lower()
@@ -42,16 +39,15 @@ class AnswerHead:
             if key == b"content-type":
                 self.event_stream = value.lstrip().startswith(b"text/event-stream")
             elif key == b"retry-after":
-                self.retry_after_s = _seconds(value)
+                retry_after = value
+            elif key == b"date":
+                date = value
             elif key.startswith(OUR_PREFIX):
                 continue
             forward.append(line)
+        if retry_after:
+            self.retry_after_s = seconds_asked(retry_after.decode("latin-1"), date.decode("latin-1"))
         if connection and (named := connection_named(connection)):
             forward = [line for line in forward if line.partition(b":")[0].lower() not in named]
         forward.append(b"")
         self.forward = b"\r\n".join(forward)
-
-
-def _seconds(value: bytes) -> float | None:
-    value = value.strip()
-    return min(float(value), _MAX_RETRY_AFTER_S) if value.isdigit() else None

@@ -121,6 +121,11 @@ class Attempt:
             self._send(conn)
 
     @property
+    def held_at_end(self) -> int:
+        """How many requests the endpoint holds now, this one included, whether it has left already or not."""
+        return self.backend.seat.inflight + (1 if self._over else 0)
+
+    @property
     def unheard(self) -> bool:
         """Whether it waits for a new connection, or on one by which no byte of an answer has come yet."""
         return self._fresh and not self._over and (self.conn is None or self.conn.silent)

@@ -274,7 +274,7 @@ def _upper_cny(price: Price | None, body: bytes) -> Decimal:
 def _cost(price: Price, tokens: Tokens, attempt: Attempt, duration_s: float) -> Decimal:
     if price.rates:
         return price.of_tokens(tokens)
-    shared_by = Decimal(max(2, attempt.beside + attempt.backend.seat.inflight + 1)) / 2
+    shared_by = Decimal(max(2, attempt.beside + attempt.held_at_end)) / 2
     return price.of_time(Decimal(round(duration_s * 1000)), shared_by).quantize(Decimal("1e-12"))
 
 

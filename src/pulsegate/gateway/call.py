@@ -5,6 +5,7 @@ from typing import assert_never
 
 from pulsegate.control.link import LIMIT_CODE
 from pulsegate.core.attempts import NO_EVIDENCE
+from pulsegate.core.blame import NOBODY
 from pulsegate.core.rescue import POLL_S, Action, Answer, Cancel, FailureKind, Park, Rescue, Start
 from pulsegate.core.rescue import Relay as RelayAction
 from pulsegate.core.routing import Lane, Seat
@@ -163,6 +164,7 @@ class Call:
     def refused(self, attempt: Attempt, error: ApiError) -> None:
         """Payer: there is none."""
         self._unpaid = error
+        attempt.cancel()
         if attempt.number in self._attempts:
             self.attempt_failed(attempt, FailureKind.COST, error.code)
 
@@ -271,17 +273,18 @@ class Call:
         status, client = conn.head.status, self._client
         attempt.backend.counters.tokens += 1
         attempt.leave()
-        client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         if self._books is not None:
-            self._books.answered(attempt, status, len(body))
+            self._books.answered(attempt, status, len(body))  # first: who has an answer finds it in the ledger
+        client.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self.end(status, usage=attempt.usage)
         client.call_over(keep_alive=True)
 
     def _refuse(self, answer: Answer) -> None:
         unpaid = self._unpaid if answer.code == LIMIT_CODE else None
-        error = unpaid or ApiError(
-            status=answer.status, code=answer.code, message=answer.message, retry_after_s=answer.retry_after_s
-        )
+        wait_s = answer.retry_after_s
+        if wait_s is not None and answer.code == NOBODY.code:
+            wait_s = self._context.roster.back_in_s(self._route, wait_s)
+        error = unpaid or ApiError(status=answer.status, code=answer.code, message=answer.message, retry_after_s=wait_s)
         self.end(error.status, code=error.code)
         self._client.refuse(error, self.incoming)
 
@@ -357,6 +360,12 @@ class Call:
             self._delivery.cancel()
         self.end(INTERNAL.status, code=INTERNAL.code)
         self._client.call_over(keep_alive=False)
+
+    def closing(self, attempt: Attempt, usage: Usage | None, events: int, *, whole: bool) -> None:
+        """Served: written down before its last bytes go out, so that who has an answer finds it in the ledger."""
+        books, self._books = self._books, None
+        if books is not None:
+            books.relayed(attempt, usage, events, whole=whole)
 
     def end(
         self, status: int, *, code: str | None = None, ended: str | None = None, usage: Usage | None = None

@@ -10,6 +10,7 @@ from pulsegate.core.figures import (
     TTFT_BOUNDS_S,
     EndpointFigures,
     Histogram,
+    ProviderFigures,
     RouteFigures,
     WorkerFigures,
 )
@@ -187,10 +188,10 @@ class RouteCounters:
 class Counters:
     """All of a worker's counters.
 
-    Those of endpoints and routes that are configured no more are kept: totals never fall.
+    Those of endpoints, routes and providers that are configured no more are kept: totals never fall.
     """
 
-    __slots__ = ("connections", "endpoints", "own", "refused", "routes")
+    __slots__ = ("connections", "endpoints", "own", "providers", "refused", "routes")
 
     def __init__(self) -> None:
         self.connections = 0
@@ -198,6 +199,7 @@ class Counters:
         self.own = Tally(OWN_BOUNDS_S)
         self.endpoints: dict[EndpointId, EndpointCounters] = {}
         self.routes: dict[str, RouteCounters] = {}
+        self.providers: dict[str, dict[str, int]] = {}
 
     def endpoint(self, seat: Seat) -> EndpointCounters:
         """The counters of this endpoint."""
@@ -206,6 +208,10 @@ class Counters:
     def route(self, name: str) -> RouteCounters:
         """The counters of this public model name."""
         return self.routes.setdefault(name, RouteCounters(name))
+
+    def provider(self, name: str) -> dict[str, int]:
+        """Attempts at this provider by what they came to."""
+        return self.providers.setdefault(name, {})
 
     def refuse(self, code: str) -> None:
         """A request ended before it was routed."""
@@ -227,4 +233,5 @@ class Counters:
             endpoints=[counters.figures() for counters in self.endpoints.values()],
             routes=[counters.figures() for counters in self.routes.values()],
             own=self.own.histogram(),
+            providers=[ProviderFigures(provider=name, outcomes=dict(o)) for name, o in self.providers.items()],
         )

@@ -37,6 +37,10 @@ class Served(Protocol):
 
     incoming: Incoming
 
+    def closing(self, attempt: Attempt, usage: Usage | None, events: int, *, whole: bool) -> None:
+        """Its answer is complete, and the client is about to know."""
+        ...
+
     def end(
         self, status: int, *, code: str | None = None, ended: str | None = None, usage: Usage | None = None
     ) -> None:
@@ -100,6 +104,12 @@ class Delivery:
         self._attempt.spoilt()
         self._context.alarm()
         self._broken_off(CUT, "cut")
+
+    def closing(self) -> None:
+        """Ending: the last bytes are about to go out."""
+        relay = self._relay
+        whole = relay is None or not relay.told_error
+        self._call.closing(self._attempt, self.usage(), self.events, whole=whole)
 
     def relayed(self) -> None:
         """Ending: the answer has gone out to its end."""

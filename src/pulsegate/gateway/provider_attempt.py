@@ -11,6 +11,8 @@ from pulsegate.gateway.provider_watch import ProviderWatch
 from pulsegate.gateway.upstream import UpstreamConnection
 
 _REFUSED_FROM = 300
+_OK = "ok"
+_CANCELLED = "cancelled"
 
 
 class ProviderAttempt(Attempt):
@@ -28,11 +30,9 @@ class ProviderAttempt(Attempt):
         self._refused = 0  # the status of a refusal
         self._trial = False
 
-    def start(self) -> None:
-        """Send the request; it may be a trial."""
-        if not self._over:
-            self._trial = self._watch.begin(self.backend.seat.id)
-        super().start()
+    def claim(self) -> None:
+        """Take the place. If it is to be tried nobody else may, also while we ask whether this can be paid for."""
+        self._trial = self._watch.begin(self.backend.seat.id)
 
     def _open(self, head: AnswerHead) -> Verdict | None:
         if head.status < _REFUSED_FROM:
@@ -63,6 +63,7 @@ class ProviderAttempt(Attempt):
                 return
         self._answered = True
         ttft_s = self._watch.since(self.started_at) if self.stream else None
+        self._watch.came_to(self._fault or _OK)
         self._watch.served(self.backend.seat.id, trial=self._trial, ttft_s=ttft_s)
         super()._settle(verdict)
 
@@ -70,6 +71,8 @@ class ProviderAttempt(Attempt):
         if self._refused and self._fault is None:  # it broke off within its refusal
             self._fault, detail = read_refusal(self._refused, b"".join(self.payload))
         fault = fault_of(kind) if self._fault is None else self._fault
+        if fault is not None:
+            self._watch.came_to(fault)
         self._watch.failed(self.backend.seat.id, fault, trial=self._trial, retry_after_s=self.retry_after_s)
         super()._fail(kind, detail)
 
@@ -78,8 +81,10 @@ class ProviderAttempt(Attempt):
         if not self._over and not self._answered:
             pool = self.backend.pool
             patience_s = pool.ttft_deadline_s if self._errand.streams else pool.answer_deadline_s
-            late = self._watch.since(self.started_at) >= patience_s
+            late = self._seated and self._watch.since(self.started_at) >= patience_s
             fault = ProviderFault.OUTAGE if late else None
+            if self._seated:
+                self._watch.came_to(fault or _CANCELLED)
             self._watch.failed(self.backend.seat.id, fault, trial=self._trial)
         super().cancel()
 
@@ -89,8 +94,10 @@ class ProviderAttempt(Attempt):
 
 
 def attempt_at(backend: Backend, errand: Errand, number: int, *, now: float, held_limit: int) -> Attempt:
-    """An attempt of the kind that this endpoint needs."""
+    """An attempt of the kind that this endpoint needs; its place is taken."""
     watch = backend.watch
     if watch is None:
         return Attempt(errand, number, backend, now=now, held_limit=held_limit)
-    return ProviderAttempt(errand, number, backend, watch, now=now, held_limit=held_limit)
+    attempt = ProviderAttempt(errand, number, backend, watch, now=now, held_limit=held_limit)
+    attempt.claim()
+    return attempt

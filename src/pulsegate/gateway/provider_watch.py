@@ -6,7 +6,7 @@ process. The control process hears of it for readiness (``seen``).
 
 from collections.abc import Callable, Iterable, Iterator
 
-from pulsegate.core.ids import EndpointId, Incarnation
+from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.provider_fault import ProviderFault
 from pulsegate.core.provider_health import Place, ProviderHealth
 from pulsegate.core.provider_status import PlaceSeen, ProviderSeen
@@ -15,15 +15,18 @@ from pulsegate.gateway.setup import PoolSetup
 
 
 class ProviderWatch:
-    """One provider. ``changed`` is called when its views are others than before."""
+    """One provider. ``changed`` is called when its views are others than before; ``outcomes`` counts attempts."""
 
-    __slots__ = ("_changed", "_now", "_pools", "_reported", "health", "name")
+    __slots__ = ("_changed", "_now", "_outcomes", "_pools", "_reported", "health", "name")
 
-    def __init__(self, name: str, now: Callable[[], float], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, now: Callable[[], float], changed: Callable[[], None], outcomes: dict[str, int]
+    ) -> None:
         self.name = name
         self.health = ProviderHealth(())
         self._now = now
         self._changed = changed
+        self._outcomes = outcomes
         self._pools: tuple[PoolSetup, ...] = ()
         self._reported: ProviderSeen | None = None
 
@@ -63,6 +66,10 @@ class ProviderWatch:
         if changed:
             self._changed()
 
+    def came_to(self, outcome: str) -> None:
+        """Count an attempt that was sent."""
+        self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+
     def pinged(self, key: str, fault: ProviderFault | None) -> None:
         """The control process has pinged it with that key."""
         if self.health.pinged(key, fault, self._now()):
@@ -81,6 +88,15 @@ class ProviderWatch:
         for pool in self._pools:
             views = tuple(self._view(endpoint.id) for endpoint in pool.endpoints)
             yield PoolView(name=pool.name, endpoints=views, down=not any(view.weight for view in views))
+
+    def back_in_s(self) -> dict[PoolName, float]:
+        """In how many seconds each of its pools may be asked again at the soonest; 0: now, or once a trial is over."""
+        rests = self.health.back_in_s(self._now())
+        return {
+            pool.name: min(rests.get(endpoint.id, 0.0) for endpoint in pool.endpoints)
+            for pool in self._pools
+            if pool.endpoints
+        }
 
     def _view(self, endpoint: EndpointId) -> EndpointView:
         view = self.health.view(endpoint)

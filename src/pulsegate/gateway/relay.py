@@ -35,6 +35,10 @@ _ENDED = (b"[DONE]", b'"finish_reason":"', b'"finish_reason": "', b"response.com
 class Ending(Protocol):
     """Who is told how a relay ends."""
 
+    def closing(self) -> None:
+        """The answer is here to its end; its last bytes go out next."""
+        ...
+
     def relayed(self) -> None:
         """The answer has gone out to its end."""
         ...
@@ -177,6 +181,8 @@ class Relay:
         payload = b"".join(pieces)
         if self._aligned and not self._hides(payload) and _closed_by(data, payload, complete=complete):
             self._look_at(payload, now)
+            if complete:
+                self._ending.closing()
             self._write(data)
             return
         self._reframe(payload, now, complete=complete)
@@ -196,6 +202,8 @@ class Relay:
             self._look_at(out, now)
             if self._hide_usage and _USAGE in out:
                 out = b"".join(event for event in events_of(out) if not _only_usage(event))
+        if complete:
+            self._ending.closing()
         if out:
             self._write(chunk(out) if self._chunked_out else out)
         if complete and self._chunked_out:

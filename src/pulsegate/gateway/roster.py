@@ -1,7 +1,9 @@
 """Routes, pools and endpoints as a worker holds them: made from a setup, moved by snapshots."""
 
 from collections.abc import Callable, Sequence
+from math import ceil
 
+from pulsegate.core.blame import RETRY_SOON_S
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.rescue import RescuePolicy
 from pulsegate.core.routing import Plan, Seat, affinity_seed_of, compile_plan, seat_views
@@ -81,7 +83,10 @@ class Roster:
         """One watch per provider; those that stay know what they knew."""
         watches: dict[str, ProviderWatch] = {}
         for name in dict.fromkeys(pool.provider for pool in setup.pools if pool.provider is not None):
-            watch = watches[name] = self.watches.get(name) or ProviderWatch(name, self._now, self._apply_news)
+            watch = self.watches.get(name) or ProviderWatch(
+                name, self._now, self._apply_news, self._counters.provider(name)
+            )
+            watches[name] = watch
             watch.configure(pool for pool in setup.pools if pool.provider == name)
         return watches
 
@@ -92,6 +97,14 @@ class Roster:
         """Time passed: what rested may be tried again."""
         for watch in self.watches.values():
             watch.tend(now)
+
+    def back_in_s(self, route: Route, otherwise_s: int) -> int:
+        """When to ask again for what nobody serves now: as soon as a provider has rested.
+
+        ``otherwise_s``: nobody knows when a self-hosted server comes back.
+        """
+        known = {pool: rest_s for watch in self.watches.values() for pool, rest_s in watch.back_in_s().items()}
+        return max(RETRY_SOON_S, ceil(min(known.get(tier, otherwise_s) for tier in route.setup.tiers)))
 
     def _backends(self, setup: Setup) -> dict[EndpointId, Backend]:
         backends: dict[EndpointId, Backend] = {}

@@ -80,6 +80,7 @@ class Tail:
             self._positions = {path.stat().st_ino: _whole_lines(path) for path in segments(self.ledger)}
             self.total = total_of(self.ledger, self.zone, stops=self._positions, processes=1)
             self._is_changed = True
+            self.save()  # at once: who is killed now need not read it all again
 
     def news(self) -> list[Row]:
         """The lines that came since the last call; they are not in ``total`` yet: see ``take``.

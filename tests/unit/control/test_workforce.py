@@ -115,6 +115,20 @@ def test_a_worker_that_dies_before_it_serves_is_told_to_who_waits() -> None:
     play(FakeHire(1, mute=True), acts)
 
 
+def test_a_worker_that_is_killed_before_it_serves_is_started_again() -> None:
+    hire = FakeHire(mute=True)
+
+    async def acts(shop: Shop) -> None:
+        await asyncio.sleep(1)
+        hire.mute = False
+        hire.last.kill()
+        await shop.force.ready()
+
+    shop = play(hire, acts)
+    assert hire.times == [0.0, 1.1]
+    assert shop.noted.lines[:3] == ["0 gone", "0 died with -9 after 1.0 s", "0 ready"]
+
+
 def test_a_machine_that_cannot_start_it_is_told_and_tried_again() -> None:
     async def acts(shop: Shop) -> None:
         with pytest.raises(ValueError, match=r"cannot be started.*Resource temporarily"):

@@ -9,6 +9,7 @@ from pulsegate.core.figures import (
     TTFT_BOUNDS_S,
     EndpointFigures,
     Histogram,
+    ProviderFigures,
     RouteFigures,
     WorkerFigures,
     nothing,
@@ -42,6 +43,7 @@ ROUTES = st.builds(
     replays=st.dictionaries(NAMES, COUNTS),
     hedges=COUNTS,
 )
+PROVIDERS = st.builds(ProviderFigures, provider=NAMES, outcomes=st.dictionaries(NAMES, COUNTS))
 WORKERS = st.builds(
     WorkerFigures,
     connections=COUNTS,
@@ -51,12 +53,14 @@ WORKERS = st.builds(
     endpoints=st.lists(ENDPOINTS, max_size=3, unique_by=lambda one: one.endpoint),
     routes=st.lists(ROUTES, max_size=3, unique_by=lambda one: one.route),
     own=histograms(OWN_BOUNDS_S),
+    providers=st.lists(PROVIDERS, max_size=3, unique_by=lambda one: one.provider),
 )
 
 
 def in_order(figures: WorkerFigures) -> WorkerFigures:
     figures.endpoints.sort(key=lambda one: one.endpoint)
     figures.routes.sort(key=lambda one: one.route)
+    figures.providers.sort(key=lambda one: one.provider)
     return figures
 
 

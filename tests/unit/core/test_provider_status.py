@@ -5,7 +5,7 @@ import pytest
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId, PoolName
 from pulsegate.core.provider_fault import ProviderFault
-from pulsegate.core.provider_status import KeyPing, PlaceSeen, ProviderSeen, ProviderState, status_of
+from pulsegate.core.provider_status import KeyPing, PlaceSeen, ProviderSeen, ProviderState, resting_keys, status_of
 
 
 def seen(*reasons: Reason, answered_at: float | None = 5.0) -> ProviderSeen:
@@ -50,6 +50,13 @@ def ping(fault: ProviderFault | None, at: float, key: str = "p#0") -> KeyPing:
 def test_status(told, pings, expected):
     status = status_of("p", configured=True, seen=told, pings=pings)
     assert (status.state.value, status.reason, status.checked_at) == expected
+
+
+def test_a_key_rests_when_no_worker_may_ask_with_it():
+    one, other = seen(Reason.BILLING, Reason.OK, Reason.BUSY), seen(Reason.BILLING, Reason.OK, Reason.OK)
+    assert resting_keys([one]) == {Reason.BILLING: 1, Reason.BUSY: 1}
+    assert resting_keys([one, other]) == {Reason.BILLING: 1}
+    assert resting_keys([]) == {}
 
 
 def test_without_a_key():

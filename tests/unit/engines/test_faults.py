@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsegate.core.probe import Fault, FaultClass
+from pulsegate.core.retry_after import MAX_RETRY_AFTER_S
 from pulsegate.engines.error_body import read_error_body
-from pulsegate.engines.faults import MAX_RETRY_AFTER_S, classify_answer, classify_error, retry_after
+from pulsegate.engines.faults import classify_answer, classify_error, retry_after
 
 CUDA, DEAD, SERVER, FULL = FaultClass.CUDA, FaultClass.ENGINE_DEAD, FaultClass.SERVER, FaultClass.OVERLOAD
 STARTING, ASLEEP, AUTH, BILLING = FaultClass.STARTING, FaultClass.SLEEPING, FaultClass.AUTH, FaultClass.BILLING

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pulsegate.export.endpoint_series import EndpointSeries
 from pulsegate.export.metrics import Metrics
+from pulsegate.export.provider_series import provider_series
 from pulsegate.export.traffic import TrafficSeries
 from support.samples import fleet, pool, spec
 
@@ -17,7 +18,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 def test_every_metric_of_the_prober_is_documented() -> None:
     metrics = Metrics("0")
     metrics.watching(fleet(pool(spec())))
-    page = (metrics.render() + EndpointSeries().text()).decode()
+    page = (metrics.render() + EndpointSeries().text() + provider_series([])).decode()
     families = {
         family.name + ("_total" if family.type == "counter" else "") for family in text_string_to_metric_families(page)
     }

@@ -35,6 +35,7 @@ class Out:
 
     def __init__(self, *, chunked: bool = True) -> None:
         self.writes: list[bytes] = []
+        self.written_at_closing: list[int] = []
         self.chunked = chunked
 
     def write(self, data: bytes) -> None:
@@ -86,8 +87,14 @@ class Played:
     def fed(self, conn: UpstreamConnection, data: bytes) -> None:
         self.relay.begin(conn, conn.pieces, data, self.now)
 
+    def closing(self) -> None:
+        assert not self.ended
+        self.out.written_at_closing.append(len(self.out.writes))
+
     def relayed(self) -> None:
         self.ended = True
+        (written,) = self.out.written_at_closing  # once, and before the client can know that it has everything
+        assert written < len(self.out.writes)
 
     def broke(self, *_: object) -> None: ...
 
