@@ -11,6 +11,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from pulsegate.core.rescue import FailureKind
+from pulsegate.core.tls_hint import TLS_RECORD, USE_HTTPS
 from pulsegate.gateway.answer_head import AnswerHead
 
 HEAD_END: Final = b"\r\n\r\n"
@@ -179,7 +180,7 @@ class UpstreamConnection(asyncio.BaseProtocol):
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             if not self.complete:
-                self._garbled(f"not HTTP: {exc}"[:200])
+                self._garbled(USE_HTTPS if TLS_RECORD.match(self._raw) else f"not HTTP: {exc}"[:200])
                 return
             self.excess = True
         if self.head is None and not self._read_head():
