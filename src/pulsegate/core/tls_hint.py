@@ -7,7 +7,7 @@ USE_HTTPS: Final = "the server speaks TLS: use https://"
 USE_HTTP: Final = "the server does not speak TLS: use http://"
 
 TLS_RECORD: Final = re.compile(rb"[\x14-\x17]\x03")
-"""How an answer begins that is TLS and no HTTP, such as the alert that most servers send when they are asked in HTTP."""
+"""How an answer begins that is TLS and no HTTP, such as the alert that most servers send when asked in HTTP."""
 
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
 
