@@ -34,6 +34,8 @@ CHUNKS, GAP_MS = 64, 20
 STREAMS = 200
 CONNECTIONS = 16
 JSON_ONLY = ("LiteLLM",)  # 200 streams, or half of them, are many times what it can carry: figures would mean nothing
+TTFT_ONLY = ("Pulsegate, 2 workers",)  # the native routers have a thread per core, one worker is one thread
+ALWAYS = ("direct", "Pulsegate", *TTFT_ONLY)
 STREAM_S = CHUNKS * GAP_MS / 1000
 
 
@@ -167,11 +169,12 @@ def side_by_side(running: Sequence[Running], effort: Effort) -> dict[str, Rounds
         for gateway in (*running[first:], *running[:first]):
             print(f"round {number + 1}: {gateway.name}", file=sys.stderr, flush=True)
             rounds = found[gateway.name]
-            rounds.json.append(json_round(gateway, effort))
-            if gateway.name in JSON_ONLY:
-                continue
-            rounds.streams.append(stream_round(gateway, effort))
-            rounds.ttft.append(ttft_round(gateway, effort))
+            if gateway.name not in TTFT_ONLY:
+                rounds.json.append(json_round(gateway, effort))
+            if gateway.name not in (*JSON_ONLY, *TTFT_ONLY):
+                rounds.streams.append(stream_round(gateway, effort))
+            if gateway.name not in JSON_ONLY:
+                rounds.ttft.append(ttft_round(gateway, effort))
     return found
 
 
@@ -348,7 +351,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     require_wrk()
     effort = QUICK if args.quick else Effort()
-    wanted = {"direct", "Pulsegate", *(args.only.split(",") if args.only else STARTS)}
+    wanted = {*ALWAYS, *(args.only.split(",") if args.only else STARTS)}
     names, skip = [name for name in STARTS if name in wanted], args.skip.split(",")
     load = os.getloadavg()[0]
     print(f"{time.strftime('%Y-%m-%d')}, {machine()}; load before: {load:.1f}", flush=True)

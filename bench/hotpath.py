@@ -32,6 +32,9 @@ class Wire(asyncio.Transport):
     def write(self, data) -> None:
         pass
 
+    def set_protocol(self, protocol) -> None:
+        pass
+
     def is_closing(self) -> bool:
         return False
 

@@ -91,6 +91,10 @@ def pulsegate(folder: Path, backends: Sequence[int], *, workers: int = 1) -> Run
     )
 
 
+def two_workers(folder: Path, backends: Sequence[int]) -> Running:
+    return pulsegate(folder, backends, workers=2)
+
+
 def envoy(folder: Path, backends: Sequence[int]) -> Running:
     port = free_ports(1)
     config = folder / "envoy.json"
@@ -169,6 +173,7 @@ def _started(name: str, port: int, command: list[str], log: Path) -> Running:
 STARTS: dict[str, Start] = {
     "direct": direct,
     "Pulsegate": pulsegate,
+    "Pulsegate, 2 workers": two_workers,
     "Envoy": envoy,
     "sglang-router": sglang_router,
     "vllm-router": vllm_router,

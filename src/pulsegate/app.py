@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import resource
-import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -51,6 +50,7 @@ from pulsegate.export.workers import WorkerNews
 from pulsegate.fellowship import OpenCoordinator, apart, open_fellowship
 from pulsegate.ledger.lines import Row as TailRow
 from pulsegate.outlook import inform, look_out, open_outlook
+from pulsegate.signals import Signals
 from pulsegate.status.app import admin_app
 from pulsegate.status.costs import costs_of
 from pulsegate.status.server import AddressInUseError, ListenError, base_url, listen, serving
@@ -315,7 +315,7 @@ def serve(config: Config, *, reload: Reload, log_format: LogFormat, access_log: 
 
 
 async def _serve(config: Config, parts: Parts, reload: Reload, log_format: LogFormat, access_log: str | None) -> None:
-    signals = _Signals(asyncio.get_running_loop())
+    signals = Signals(asyncio.get_running_loop())
     _allow_files(config.fleet(), parts.log)
     try:
         async with (
@@ -328,28 +328,11 @@ async def _serve(config: Config, parts: Parts, reload: Reload, log_format: LogFo
                 reloading = group.create_task(_reload_on(signals, reload, config, (control, gateway), parts))
                 await signals.stop.wait()
                 reloading.cancel()
-            parts.log.info("stopping")
+            parts.log.info("stopping", why=signals.why)
+            began = parts.clock.now()
+        parts.log.info("stopped", drain_s=round(parts.clock.now() - began, 3), cut=gateway.workforce.cut)
     except* (ListenError, ValueError) as errors:
         raise _first(errors) from None
-
-
-class _Signals:
-    """What the operator said by signal: SIGTERM or SIGINT once, twice; the third ends the process by default."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.stop, self.hurry, self.hang_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._loop = loop
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        loop.add_signal_handler(signal.SIGHUP, self.hang_up.set)
-
-    def _stop(self) -> None:
-        if not self.stop.is_set():
-            self.stop.set()
-            return
-        self.hurry.set()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.remove_signal_handler(number)
 
 
 def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
@@ -359,7 +342,7 @@ def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
 
 
 async def _reload_on(
-    signals: _Signals, reload: Reload, config: Config, running: tuple[Control, DataPlane], parts: Parts
+    signals: Signals, reload: Reload, config: Config, running: tuple[Control, DataPlane], parts: Parts
 ) -> None:
     """Take over a new configuration at each signal, if all of it is right; else keep the old one and say why."""
     log, (control, gateway) = parts.log, running

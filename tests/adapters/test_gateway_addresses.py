@@ -1,5 +1,6 @@
 """TLS on both sides, Unix sockets, IPv6, names."""
 
+import json
 import ssl
 from pathlib import Path
 
@@ -73,6 +74,24 @@ async def test_an_endpoint_that_is_not_trusted(authority: Authority, expired: bo
     ):
         assert (await run.ask(ask_for())).status == 503
         assert run.gateway.figures().endpoints[0].failures == {"connect": 1}
+
+
+async def test_a_url_with_the_wrong_scheme_is_told_in_the_log(tmp_path: Path) -> None:
+    plain = (script.Wait(0.02), script.Send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), script.Hang())
+    alert = (script.Request(), script.Send(bytes.fromhex("15030100020246")), script.Close())
+    for steps, tls, hint in (
+        (plain, TlsSpec(verify=False), "the server does not speak TLS: use http://"),
+        (alert, None, "the server speaks TLS: use https://"),
+    ):
+        log = tmp_path / "access.log"
+        log.unlink(missing_ok=True)
+        async with (
+            raw_server(steps) as server,
+            running(setup_of(at(port=server.port, tls=tls), access_log=str(log))) as run,
+        ):
+            assert (await run.ask(ask_for())).status in (502, 503)
+            await run.idle()
+        assert json.loads(log.read_text())["trouble"] == hint
 
 
 async def test_trust_can_be_waived_and_names_given(authority: Authority) -> None:

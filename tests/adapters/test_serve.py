@@ -103,7 +103,8 @@ async def test_serves_reloads_refuses_a_bad_reload_and_stops_cleanly(tmp_path: P
         assert (await served.row(0))["state"] == "healthy", "what stays keeps its state"
 
         served.process.send_signal(signal.SIGTERM)
-        await served.log("stopping")
+        assert (await served.log("stopping"))["why"] == "SIGTERM"
+        assert (await served.log("stopped"))["cut"] == 0
         assert await served.process.wait() == 0
         assert served.process.stderr is not None
         assert await served.process.stderr.read() == b""

@@ -69,6 +69,10 @@ async def test_streams_that_take_too_long_are_cut(tmp_path: Path) -> None:
             run.signal(signal.SIGTERM)
             assert await run.ended(within_s=10) == 0
             assert not (await asking).whole
+        assert (await run.log("stopping"))["why"] == "SIGTERM"
+        stopped = await run.log("stopped")
+        assert stopped["cut"] == 1
+        assert 1.0 <= stopped["drain_s"] < 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

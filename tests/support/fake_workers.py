@@ -19,6 +19,7 @@ class FakeWorker:
         self._wire = _Wire(self._told)
         self.got: list[Message] = []
         self.killed = False
+        self.answers_drains = True
         self.line = Line(heard=heard, lost=lambda: None)
         self.line.connection_made(cast("asyncio.Transport", self._wire))
 
@@ -51,7 +52,7 @@ class FakeWorker:
             self._loop.call_soon(self.say, answer)
             if problem is not None and len(self.setups()) == 1:
                 self._loop.call_soon(self.end, 3)
-        elif isinstance(message, DrainNow):
+        elif isinstance(message, DrainNow) and self.answers_drains:
             self._loop.call_soon(self.end, 0)
 
 

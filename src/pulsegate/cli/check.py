@@ -20,16 +20,18 @@ from pulsegate.config.services import AdminSection, GatewaySection
 def check(
     file: Annotated[Path, typer.Argument(help="The configuration file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    resolve: Annotated[bool, typer.Option("--resolve", help="Look up the host names too.")] = False,
+    resolve: Annotated[
+        bool, typer.Option("--resolve", help="Look up the host names too: one that is not found is an error.")
+    ] = False,
 ) -> int:
-    """Exits 0 when the file is right, 3 when it is not. Names that are not found are worth a note, not an error."""
+    """Exits 0 when the file is right, 3 when it is not."""
     try:
-        config = load(file, process_environment())
+        config = load(file, process_environment(), _unresolved if resolve else None)
         _look_into_files(config, file)
     except ConfigErrors as exc:
         _report_problems(exc.problems, file, as_json=as_json)
         return ExitCode.UNKNOWN
-    notes = [*_notes(config), *(_unresolved(config) if resolve else ())]
+    notes = list(_notes(config))
     if as_json:
         typer.echo(json.dumps({"ok": True, "file": str(file), **_summary(config), "notes": notes, "problems": []}))
     else:
@@ -111,14 +113,15 @@ def _notes(config: Config) -> Iterator[str]:
                 yield f"{endpoint.url.text}: the API key travels unencrypted"
 
 
-def _unresolved(config: Config) -> Iterator[str]:
-    hosts = {endpoint.url.host for model in config.models for endpoint in model.endpoints}
-    hosts |= {provider.base_url.host for provider in config.providers}
-    for host in sorted(hosts - {""}):
-        try:
-            socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as exc:
-            yield f"{host}: cannot be resolved here: {exc.strerror}"
+def _unresolved(host: str) -> str | None:
+    """Why this name is not found here; None if it is."""
+    try:
+        socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as exc:
+        return exc.strerror or str(exc)
+    except UnicodeError:
+        return "it is no host name"
+    return None
 
 
 def _print_summary(config: Config, notes: list[str]) -> None:

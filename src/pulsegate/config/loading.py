@@ -6,11 +6,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pulsegate.config import combinations, coordination_rules, document, explain, rules, thresholds
+from pulsegate.config import combinations, coordination_rules, document, explain, names, rules, thresholds
 from pulsegate.config.coordination import CoordinationSection
 from pulsegate.config.costs import CostsSection
 from pulsegate.config.errors import ConfigErrors, Problem
 from pulsegate.config.models import ModelSection
+from pulsegate.config.names import Resolve
 from pulsegate.config.policies import EJECTION, PROBE
 from pulsegate.config.schema import FileSection
 from pulsegate.config.services import AdminSection, GatewaySection, ProviderSection
@@ -81,17 +82,19 @@ def _tiers(model: ModelSection, by_name: Mapping[str, ModelSection]) -> tuple[Po
     return tuple(PoolName(name) for name in tiers)
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Config:
+def load(path: Path, environ: Mapping[str, str], resolve: Resolve | None = None) -> Config:
     """Reads, checks and builds.
 
     Raises:
         ConfigErrors: with every problem of the file.
     """
-    return parse(_read(path), path, environ)
+    return parse(_read(path), path, environ, resolve)
 
 
-def parse(raw: bytes, path: Path, environ: Mapping[str, str]) -> Config:
+def parse(raw: bytes, path: Path, environ: Mapping[str, str], resolve: Resolve | None = None) -> Config:
     """Checks and builds from a file's bytes; ``path`` is for messages and for the files that the settings name.
+
+    With ``resolve``, host names that are not found are problems too.
 
     Raises:
         ConfigErrors: with every problem of the file.
@@ -102,6 +105,8 @@ def parse(raw: bytes, path: Path, environ: Mapping[str, str]) -> Config:
         settings = FileSection.model_validate(parsed.data, context={"directory": path.parent})
     except ValidationError as exc:
         raise ConfigErrors([*found, *explain.problems(exc, parsed)]) from None
+    if resolve is not None:
+        found += names.problems(parsed, settings.models, settings.providers, resolve)
     if found:
         raise ConfigErrors(found)
     return Config(

@@ -40,6 +40,12 @@ class DrainNow(msgspec.Struct, frozen=True, tag="drain"):
     timeout_s: float
 
 
+class Drained(msgspec.Struct, frozen=True, tag="drained"):
+    """The worker's last word: so many requests were cut off because their time was up."""
+
+    cut: int
+
+
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The worker serves, by its latest setup."""
 
@@ -138,7 +144,9 @@ class NewOutlook(msgspec.Struct, frozen=True, tag="outlook"):
 
 
 ToWorker = NewSetup | NewSnapshot | DrainNow | Admission | Allowance | NewOutlook | PingOver
-FromWorker = Ready | Refused | Traffic | Figures | MayPay | Paid | Forgone | LedgerState | Providers | PingAsked
+FromWorker = (
+    Ready | Refused | Traffic | Figures | Drained | MayPay | Paid | Forgone | LedgerState | Providers | PingAsked
+)
 Money = MayPay | Paid | Forgone | LedgerState
 Message = ToWorker | FromWorker
 

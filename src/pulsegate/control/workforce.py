@@ -20,6 +20,7 @@ from pulsegate.control.line import Line
 from pulsegate.control.link import (
     Admission,
     Allowance,
+    Drained,
     DrainNow,
     Figures,
     Forgone,
@@ -70,6 +71,10 @@ class Workforce:
         clock: how old workers become.
         cashier: answers what workers ask and tell about money.
         watcher: takes what workers know of hosted providers.
+
+    Attributes:
+        cut: how many requests were cut off when workers ended because they had to; of one that was killed, as many as
+            it last said that it had.
     """
 
     def __init__(
@@ -91,6 +96,8 @@ class Workforce:
         self._clock = clock
         self._cashier = cashier
         self._allowance: Allowance | None = None
+        self.cut = 0
+        self._under_way: dict[int, int] = {}
         self._lines: dict[int, Line] = {}
         self._holding = Holding()
         self._unanswered: dict[int, deque[bytes]] = {}  # by worker: setups that it has said nothing about yet
@@ -209,6 +216,9 @@ class Workforce:
         finally:
             self._lines.pop(number, None)
             hired.line.close()
+            left = self._under_way.pop(number, 0)
+            if self._ending.is_set():
+                self.cut += left
             for seen in self._holding.without(number, self._clock.now()):
                 self._tell(seen)
             if self._cashier is not None:
@@ -232,7 +242,10 @@ class Workforce:
             case Traffic():
                 for seen in message.seen:
                     self._tell(self._holding.summed(number, seen))
+            case Drained():
+                self._under_way[number] = message.cut
             case Figures():
+                self._under_way[number] = message.figures.in_flight
                 self._observer.worker_counted(number, message.figures)
             case MayPay() | Paid() | Forgone() | LedgerState():
                 self._heard_of_money(number, message)

@@ -6,7 +6,7 @@ from pulsegate.core.asking import make_ask, next_turn, reads_from_start
 from pulsegate.core.events import ProbeCause, ProbeWanted
 from pulsegate.core.health import Reason, State
 from pulsegate.core.ids import EndpointId
-from pulsegate.core.judging import Scene
+from pulsegate.core.movement import Scene
 from pulsegate.core.network import NetworkWatch
 from pulsegate.core.outcome import CONNECT_REASONS, Outcome, OutcomeKind
 from pulsegate.core.peers import MIN_ANSWERS

@@ -37,7 +37,8 @@ from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, Signal
 from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import EndpointId, PoolName
-from pulsegate.core.judging import Judge, Scene, signal
+from pulsegate.core.judging import Judge
+from pulsegate.core.movement import Scene, signal
 from pulsegate.core.network import NetworkWatch
 from pulsegate.core.outcome import Outcome
 from pulsegate.core.pool import Pool

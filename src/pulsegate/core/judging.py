@@ -5,21 +5,18 @@ Holds no state of its own but the network watch; everything about an endpoint is
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
-from pulsegate.core.events import Alerted, AlertKind, CountersWanted, Effect, TrafficSeen, Transitioned
-from pulsegate.core.evidence import Evidence, Progress, flat_for_s, judge, moved_since, read, saw_tokens, settled
+from pulsegate.core.events import Alerted, AlertKind, CountersWanted, TrafficSeen
+from pulsegate.core.evidence import Progress, flat_for_s, judge, moved_since, read, saw_tokens, settled
 from pulsegate.core.health import Reason, Signal, State
-from pulsegate.core.ids import Incarnation, PromptId
 from pulsegate.core.meaning import complaint, learn
+from pulsegate.core.movement import Scene, signal
 from pulsegate.core.network import NetworkWatch
 from pulsegate.core.outcome import CONNECT_REASONS, Outcome, OutcomeKind, classify
 from pulsegate.core.peers import MIN_ANSWERS, Compared
-from pulsegate.core.pool import Pool
 from pulsegate.core.probe import Counters, ProbeKind, ProbeResult
 from pulsegate.core.prompts import is_expected
-from pulsegate.core.record import Given, step
-from pulsegate.core.status import ProbeNote, TransitionNote
+from pulsegate.core.status import ProbeNote
 from pulsegate.core.suspicion import allay, arouse, compare_silences
 from pulsegate.core.watched import Claim, Doubt, Watched
 
@@ -65,17 +62,7 @@ _FAILURES = frozenset(
 )
 _TOKENS = frozenset({OutcomeKind.TOKEN, OutcomeKind.TRUNCATED, OutcomeKind.WRONG})
 _READABLE = frozenset({State.WARMING, State.HEALTHY, State.DEGRADED})
-_SERVED = frozenset({State.HEALTHY, State.DEGRADED, State.UNHEALTHY})
 _WITNESS: Mapping[ProbeKind, Doubt] = MappingProxyType({ProbeKind.MICRO: Doubt.MICRO, ProbeKind.DEEP: Doubt.DEEP})
-
-
-class Scene(NamedTuple):
-    """Where something happens and when; ``effects`` takes what follows."""
-
-    watched: Watched
-    pool: Pool
-    at: float
-    effects: list[Effect]
 
 
 class Judge:
@@ -309,95 +296,3 @@ def _timed_out(scene: Scene, claim: Claim, outcome: Outcome) -> None:
         missing_s = max(0.0, policy.frozen_after_s - flat_for_s(watched.evidence))
         watched.verdict_by = scene.at + missing_s + VERDICT_GRACE_S
         scene.pool.touch(watched)
-
-
-def signal(
-    scene: Scene, what: Signal, reason: Reason = Reason.OK, detail: str = "", prompt: PromptId | None = None
-) -> None:
-    """Let the table say what follows, and take down what did."""
-    watched = scene.watched
-    if what is watched.moves_nothing:
-        return
-    old = watched.record
-    new = step(old, what, watched.policy, Given(scene.at, reason, detail, prompt))
-    if new is old:
-        watched.moves_nothing = what if reason is Reason.OK else None
-        return
-    watched.record = new
-    watched.moves_nothing = None
-    was, now = old.judged, new.judged
-    if what is Signal.RESTARTED or (what is Signal.STARTING and was.state in _SERVED):
-        begin_life(scene)
-    if now.state is not was.state:
-        watched.waits = 0
-        if now.state is State.UNHEALTHY:
-            _condemned(scene, detail)
-        elif now.state is State.HEALTHY:
-            watched.unproven = False
-    if now.state is not State.WARMING or now.reason is Reason.SLEEPING:
-        watched.startup_by = None
-    elif watched.startup_by is None:
-        watched.startup_by = scene.at + watched.policy.startup_deadline_s
-    if new.state is old.state and new.reason is old.reason:
-        return
-    note_transition(scene, old.state, old.reason)
-
-
-def begin_life(scene: Scene) -> None:
-    """A new process: nothing that was seen of the old one counts, but how often it was ejected."""
-    watched = scene.watched
-    watched.incarnation = Incarnation(watched.incarnation + 1)
-    watched.evidence = Evidence()
-    watched.suspect = watched.unproven = watched.token_held = False
-    watched.doubt = Doubt.NOBODY
-    watched.failed_kind = None
-    watched.startup_by = watched.verdict_by = None
-    scene.pool.conversation.peers.forget(watched.id)
-    scene.pool.conversation.canary.forget(watched.id)
-    scene.pool.touch(watched)
-
-
-def _condemned(scene: Scene, detail: str) -> None:
-    watched = scene.watched
-    watched.verdict_by = None
-    watched.unproven = watched.doubt is Doubt.PEERS and watched.record.judged.reason is Reason.WRONG_OUTPUT
-    if watched.record.state is State.UNHEALTHY:
-        scene.effects.append(
-            Alerted(
-                at=scene.at,
-                kind=AlertKind.EJECTION_DETECTED,
-                pool=scene.pool.spec.name,
-                endpoint=watched.id,
-                detail=f"{watched.record.reason}: {detail}",
-            )
-        )
-
-
-def note_transition(scene: Scene, old: State, old_reason: Reason) -> None:
-    """State or reason are new: take it down, and tell."""
-    watched, new = scene.watched, scene.watched.record
-    watched.transitions.append(
-        TransitionNote(
-            at=scene.at,
-            incarnation=watched.incarnation,
-            old=old,
-            new=new.state,
-            old_reason=old_reason,
-            reason=new.reason,
-            detail=new.detail,
-        )
-    )
-    scene.effects.append(
-        Transitioned(
-            at=scene.at,
-            endpoint=watched.id,
-            pool=scene.pool.spec.name,
-            incarnation=watched.incarnation,
-            old=old,
-            new=new.state,
-            old_reason=old_reason,
-            reason=new.reason,
-            detail=new.detail,
-        )
-    )
-    scene.pool.moved(watched)

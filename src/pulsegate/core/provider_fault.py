@@ -6,10 +6,11 @@ money, DashScope says it with 400 and ``Arrearage``, OpenAI with 429 and ``insuf
 the status.
 """
 
-import re
 from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
+
+from pulsegate.core.refusal_words import BILLING_CODES, BILLING_WORDS, TOO_LARGE_WORDS, any_of
 
 
 class ProviderFault(StrEnum):
@@ -28,44 +29,15 @@ class ProviderFault(StrEnum):
 USERS: Final = frozenset({ProviderFault.TOO_LARGE, ProviderFault.REQUEST})
 """Faults of the request: they say that the provider is alive, and another key or provider would say the same."""
 
-
-def _words(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
-
-
-BILLING_WORDS: Final = _words(
-    r"insufficient[ _](?:account )?(?:balance|quota|credit|funds)|\bno (?:balance|credit)",
-    r"balance (?:is )?(?:insufficient|not enough|too low)|requires? more credits",
-    r"exceeded[ _](?:your )?current[ _]quota|quota exceeded for billing|billing[ _](?:hard[ _])?limit|\barrearage\b",
-    r"out of credits|payment required|freetieronly|余额不足|欠费|无可用资源包",
-)
-BILLING_CODES: Final = frozenset(
-    {
-        "1113",  # Zhipu: in arrears, or the key of another plan
-        "1309",  # Zhipu: the plan has expired
-        "insufficient_quota",  # OpenAI
-        "billing_not_active",
-        "billing_hard_limit_reached",
-        "arrearage",  # DashScope
-        "allocationquota.freetieronly",
-        "accessdenied.unpurchased",
-        "exceeded_current_quota_error",  # Moonshot
-        "30001",  # SiliconFlow
-    }
-)
-TOO_LARGE_WORDS: Final = _words(
-    r"request too large|prompt is too long|maximum context length|context size|context[ _]length[ _]exceeded",
-    r"range of input length should be",  # DashScope
-)
-_BUSY_WORDS: Final = _words(r"overloaded|server (?:is )?busy|currently busy|at capacity|over capacity")
+_BUSY_WORDS: Final = any_of(r"overloaded|server (?:is )?busy|currently busy|at capacity|over capacity")
 _BUSY_CODES: Final = frozenset({"1305", "engine_overloaded_error", "overloaded_error", "50505", "modelunavailable"})
-_LIMIT_WORDS: Final = _words(r"rate limit|too many requests|throttl")
+_LIMIT_WORDS: Final = any_of(r"rate limit|too many requests|throttl")
 _LIMIT_CODES: Final = frozenset({"1302", "1303", "1304", "1308", "1310", "rate_limit_exceeded", "rate_limit_error"})
 _AUTH_CODES: Final = frozenset(
     {"1000", "1001", "1002", "1003", "1004", "1112", "invalid_api_key", "invalidapikey", "invalid_authentication_error"}
 )
 _NOT_FOUND_CODES: Final = frozenset({"1211", "model_not_found", "modelnotfound", "not_found_error"})
-_FLAGGED: Final = _words(r"moderation|flagged|inappropriate content|sensitive")
+_FLAGGED: Final = any_of(r"moderation|flagged|inappropriate content|sensitive")
 
 _AUTH_STATUS: Final = frozenset({401, 403, 407})
 _NOT_FOUND_STATUS: Final = frozenset({404, 405, 410, 501})

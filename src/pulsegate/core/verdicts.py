@@ -5,7 +5,7 @@ from dataclasses import replace
 from pulsegate.core.health import State
 from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import MemberId
-from pulsegate.core.judging import Scene, begin_life, note_transition
+from pulsegate.core.movement import Scene, begin_life, note_transition
 from pulsegate.core.record import HealthRecord
 from pulsegate.core.watched import Watched
 

@@ -9,6 +9,7 @@ import socket
 import ssl
 
 from pulsegate.core.probe import Fault, FaultClass
+from pulsegate.core.tls_hint import USE_HTTP, is_no_tls
 from pulsegate.engines.redaction import presentable
 
 CLOSED_BY_US = "closed by the prober"
@@ -16,7 +17,6 @@ CLOSED_BY_US = "closed by the prober"
 _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL})
 _REFUSED = frozenset({errno.ECONNREFUSED, errno.ENOENT})
 _CUT = frozenset({errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE})
-_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
 
 
 def local_fault(detail: str) -> Fault:
@@ -62,8 +62,8 @@ def handshake_fault(exc: OSError) -> Fault:
     match exc:
         case ssl.SSLCertVerificationError():
             detail = f"certificate not accepted: {exc.verify_message}"
-        case ssl.SSLError() if exc.reason in _NOT_TLS:
-            detail = "the server does not speak TLS: use http://"
+        case ssl.SSLError() if is_no_tls(exc.reason):
+            detail = USE_HTTP
         case ssl.SSLError():
             detail = f"handshake failed: {exc.reason or type(exc).__name__}"
         case _:

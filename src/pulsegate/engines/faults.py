@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from pulsegate.core.probe import Fault, FaultClass
-from pulsegate.core.provider_fault import BILLING_CODES, BILLING_WORDS, TOO_LARGE_WORDS
+from pulsegate.core.refusal_words import BILLING_CODES, BILLING_WORDS, TOO_LARGE_WORDS, any_of
 from pulsegate.core.retry_after import seconds_asked
 from pulsegate.engines.error_body import ErrorBody, read_error_body, read_error_value
 from pulsegate.engines.redaction import presentable
@@ -25,13 +25,8 @@ JUDGED_CHARS: Final = 4096
 """How much of an error is looked at: patterns on a megabyte would hold up every other probe."""
 _LAST_CHARS: Final = 1024  # of those: tracebacks say what it was in their last line
 
-
-def _words(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
-
-
 # The device or its context is broken. CUDA first, then the same for HIP, Ascend, Vulkan, Metal, MUSA, oneAPI.
-_DEVICE: Final = _words(
+_DEVICE: Final = any_of(
     r"\bcuda[ _]?(?:runtime |driver |kernel )?(?:error|failure|exception)",
     r"\bcuda out of memory",
     r"\boutofmemoryerror",
@@ -51,7 +46,7 @@ _DEVICE: Final = _words(
 )
 
 # The process that computes is gone, whatever stands before it.
-_ENGINE_DEAD: Final = _words(
+_ENGINE_DEAD: Final = any_of(
     r"enginecore encountered an issue|enginecore.{0,20}(?:died|dead|failed|exited)",
     r"engine ?dead ?error|\bengine is dead|\bengine (?:process |loop )?(?:has )?(?:died|crashed|exited)",
     r"engine loop is not running|engine has been shut ?down|executor (?:has been|is) shut ?down",
@@ -67,21 +62,21 @@ _ENGINE_DEAD: Final = _words(
     r"server error: (?:transport error|error trying to connect)",  # TGI's router lost its shard
 )
 
-_SLEEPING: Final = _words(r"\bsleep mode\b|\bis (?:sleeping|asleep)\b|engine is sleep|^sleeping$|\bwake_?up\b")
+_SLEEPING: Final = any_of(r"\bsleep mode\b|\bis (?:sleeping|asleep)\b|engine is sleep|^sleeping$|\bwake_?up\b")
 
-_STARTING: Final = _words(
+_STARTING: Final = any_of(
     r"\bloading (?:the )?(?:model|weights)|\b(?:is|still|currently) loading|model .{0,80} loading",
     r"\binitiali[sz]ing\b|\bis starting\b|\bstarting up\b|warming up|\bwarm-?up in progress",
     r"\b(?:is )?not (?:yet )?ready\b|has no available versions",
 )
 
-_OVERLOAD: Final = _words(
+_OVERLOAD: Final = any_of(
     r"overloaded|currently busy|server busy|server is busy|\btoo many (?:requests|concurrent)|rate limit",
     r"queue is full|queue full|maximum pending requests|no (?:free|available) slots?\b|at capacity|over capacity",
     r"exceeds maximum queue size|request queue .{0,20}exceed",
 )
 
-_OUTPUT_LIMIT: Final = _words(
+_OUTPUT_LIMIT: Final = any_of(
     r"output limit was reached|max_tokens or model output limit",
     r"minimum (?:of|value)\W{0,3}(?:is )?16|(?:>=|at least|greater than or equal to|≥)\W{0,3}16\b",
 )

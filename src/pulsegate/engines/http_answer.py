@@ -3,18 +3,17 @@
 Decides whether an answer is whole, over a limit or not HTTP; what a body means is the listener's business.
 """
 
-import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 import httptools
 
 from pulsegate.core.probe import Fault, FaultClass
+from pulsegate.core.tls_hint import TLS_RECORD, USE_HTTPS
 from pulsegate.engines.blame import closed_fault, protocol_fault
 from pulsegate.engines.exchange import Flow, Limits, Listener
 from pulsegate.engines.redaction import presentable
 
-_TLS_RECORD = re.compile(rb"[\x14-\x17]\x03")
 _MIN_FINAL_STATUS = 200
 _QUOTE_CHARS = 80
 _BODILESS = frozenset({204, 304})
@@ -194,8 +193,8 @@ class HttpAnswer:
         )
 
     def _garbage(self, data: bytes, trouble: str) -> Fault:
-        if self.status is None and self.bytes_read == len(data) and _TLS_RECORD.match(data):
-            return Fault(kind=FaultClass.TLS, detail="the server speaks TLS: use https://")
+        if self.status is None and self.bytes_read == len(data) and TLS_RECORD.match(data):
+            return Fault(kind=FaultClass.TLS, detail=USE_HTTPS)
         return protocol_fault(f"not a proper HTTP answer: {trouble}", self.status)
 
 

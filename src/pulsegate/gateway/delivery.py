@@ -84,6 +84,7 @@ class Delivery:
             chunked_out=not http10,
             stream=stream,
             hide_usage=hide_usage,
+            careful=attempt.backend.watch is not None,
             size_lines=self._context.size_lines,
             now=self._context.now,
         )
@@ -91,8 +92,6 @@ class Delivery:
         if self._client.paused:
             self.client_paused(paused=True)
         relay.begin(conn, payload, attempt.last_read, now)
-        if conn.tap is not None and attempt.backend.watch is not None:
-            conn.tap = relay.careful_tap
 
     def broke(self, conn: UpstreamConnection, kind: FailureKind, detail: str) -> None:  # noqa: ARG002
         """Ending: the connection ended before, or with, the answer."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pulsegate.core.fleet import TlsSpec
 from pulsegate.core.rescue import FailureKind
+from pulsegate.core.tls_hint import USE_HTTP, is_no_tls
 from pulsegate.gateway.setup import EndpointSetup
 from pulsegate.gateway.upstream import UpstreamConnection
 
@@ -46,8 +47,14 @@ async def dial(
         raise DialError(FailureKind.CONNECT, f"no connection within {timeout_s:g} s") from exc
     except OSError as exc:  # ssl.SSLError and socket.gaierror are among them
         kind = FailureKind.LOCAL if exc.errno in _OURS else FailureKind.CONNECT
-        raise DialError(kind, f"{type(exc).__name__}: {exc}"[:200]) from exc
+        raise DialError(kind, _reason(exc)) from exc
     return conn
+
+
+def _reason(exc: OSError) -> str:
+    if isinstance(exc, ssl.SSLError) and is_no_tls(exc.reason):
+        return USE_HTTP
+    return f"{type(exc).__name__}: {exc}"[:200]
 
 
 def client_context(spec: TlsSpec) -> ssl.SSLContext:

@@ -200,6 +200,7 @@ class Gateway:
         context.draining = True
         if self._server is not None:
             self._server.close()
+        await asyncio.sleep(0)  # who was accepted only just is a client from the next turn of the event loop on
         until = context.now() + LAST_CALL_S
         for client in self._clients:
             client.last_call(until)
@@ -207,6 +208,7 @@ class Gateway:
             async with asyncio.timeout(timeout_s):
                 while self._clients:
                     await asyncio.sleep(_DRAIN_TURN_S)
+                    await asyncio.sleep(0)  # after a standstill: first read what has come meanwhile
                     self._sweeper.look_at_clients()
         left = len(context.live)
         for client in list(self._clients):

@@ -80,7 +80,7 @@ class Sweeper:
             self._report()
             context.access.flush()
         if self._turn % _SECOND_TURNS == 0:
-            self._each_second(now)
+            self._each_second(now, stood_still=stood_still)
 
     def _overdue(self, call: Live, now: float) -> None:
         try:
@@ -90,11 +90,12 @@ class Sweeper:
                 self._loop.call_exception_handler({"message": "a request failed in our own code", "exception": exc})
             call.crash()
 
-    def _each_second(self, now: float) -> None:
+    def _each_second(self, now: float, *, stood_still: bool) -> None:
         self._context.wall_offset_s = self._context.wall() - now
         if self._context.books is not None:
             self._context.books.tend()
-        self.look_at_clients()
+        if not stood_still:
+            self.look_at_clients()
         for backend in self._context.roster.backends.values():
             backend.expire(now)
         self._figures()

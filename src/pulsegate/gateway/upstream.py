@@ -11,6 +11,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from pulsegate.core.rescue import FailureKind
+from pulsegate.core.tls_hint import TLS_RECORD, USE_HTTPS
 from pulsegate.gateway.answer_head import AnswerHead
 
 HEAD_END: Final = b"\r\n\r\n"
@@ -29,8 +30,11 @@ class Owner(Protocol):
         ...
 
 
-class UpstreamConnection(asyncio.Protocol):
+class UpstreamConnection(asyncio.BaseProtocol):
     """One connection to an endpoint. One exchange at a time.
+
+    An ``asyncio.Protocol`` whose ``data_received`` can be exchanged: that saves a Python frame for each read of a
+    stream.
 
     Attributes:
         head: of the answer under way, None before it is complete.
@@ -39,12 +43,13 @@ class UpstreamConnection(asyncio.Protocol):
         silent: no byte of an answer has come since the request was sent.
         uses: how many exchanges began here.
         excess: more bytes came than belong to the answer: the read that brought its end must not go on as it is.
-        tap: is offered each read before it is parsed, and says whether it has taken it. For whole chunks only.
+        data_received: where reads go: ``parse``, or whoever they are diverted to.
         closed: this connection is of no more use.
         idle_since: when its home first saw it idle, 0 before.
     """
 
     __slots__ = (
+        "_diverted",
         "_home",
         "_interim",
         "_keep",
@@ -55,6 +60,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_status",
         "closed",
         "complete",
+        "data_received",
         "excess",
         "head",
         "idle_since",
@@ -62,7 +68,6 @@ class UpstreamConnection(asyncio.Protocol):
         "owner",
         "pieces",
         "silent",
-        "tap",
         "transport",
         "uses",
     )
@@ -77,6 +82,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.closed = False
         self.uses = 0
         self._paused = False
+        self._diverted = False
+        self.data_received: Callable[[bytes], None] = self.parse
         self._clear()
 
     def _clear(self) -> None:
@@ -89,7 +96,6 @@ class UpstreamConnection(asyncio.Protocol):
         self.complete = False
         self.silent = True
         self.excess = False
-        self.tap: Callable[[bytes], bool] | None = None
         self._payload_pieces = 0
         self.idle_since = 0.0
 
@@ -111,10 +117,23 @@ class UpstreamConnection(asyncio.Protocol):
         fit = self.uses == 0 or (self.complete and self._keep and not self.excess)
         if fit and not self.closed and transport is not None and not transport.get_write_buffer_size():
             self._clear()
+            if self._diverted:
+                self._diverted = False
+                self._listen(transport, self.parse)
             self.pause_reading(paused=False)
             self._home.keep(self)
         else:
             self.abort()
+
+    def divert(self, reads: Callable[[bytes], None]) -> None:
+        """Until the exchange is over, reads go to ``reads``, which hands to ``parse`` what it does not understand."""
+        self._diverted = True
+        self._listen(self.transport, reads)
+
+    def _listen(self, transport: asyncio.Transport | None, reads: Callable[[bytes], None]) -> None:
+        self.data_received = reads
+        if transport is not None:
+            transport.set_protocol(self)  # uvloop looks ``data_received`` up here, and not again with each read
 
     def pause_reading(self, *, paused: bool) -> None:
         """Back-pressure: read no more for now, or go on."""
@@ -134,8 +153,8 @@ class UpstreamConnection(asyncio.Protocol):
             self.transport.abort()
 
     def _forget_parser(self) -> None:
-        self.tap = None
-        self._parser = None  # breaks the cycle of parser and callbacks
+        self.data_received = _dropped  # this, and
+        self._parser = None  # this, breaks a cycle
         self.closed = True
 
     # asyncio.Protocol
@@ -145,11 +164,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self._home.opened(self)
 
-    def data_received(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         """Parse a read, then tell the owner."""
-        tap = self.tap
-        if tap is not None and tap(data):
-            return
         parser, owner = self._parser, self.owner
         if parser is None:
             return
@@ -164,7 +180,7 @@ class UpstreamConnection(asyncio.Protocol):
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             if not self.complete:
-                self._garbled(f"not HTTP: {exc}"[:200])
+                self._garbled(USE_HTTPS if TLS_RECORD.match(self._raw) else f"not HTTP: {exc}"[:200])
                 return
             self.excess = True
         if self.head is None and not self._read_head():
@@ -235,6 +251,10 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __repr__(self) -> str:
         return f"UpstreamConnection(status={self._status}, complete={self.complete}, uses={self.uses})"
+
+
+def _dropped(data: bytes) -> None:
+    """Nobody reads this connection any more."""
 
 
 class Home(Protocol):

@@ -25,6 +25,7 @@ from pulsegate.control.line import Line
 from pulsegate.control.link import (
     Admission,
     Allowance,
+    Drained,
     DrainNow,
     Figures,
     Forgone,
@@ -125,7 +126,8 @@ class Worker:
             waiting = tasks.create_task(self._await_successor())
             timeout_s = await end
             waiting.cancel()
-            await gateway.drain(gateway.drain_timeout_s if timeout_s is None else timeout_s)
+            cut = await gateway.drain(gateway.drain_timeout_s if timeout_s is None else timeout_s)
+        self._line.say(Drained(cut))
         self._line.close()
         return 0
 
@@ -172,7 +174,7 @@ class Worker:
                 self._heard_of_providers(message)
             case DrainNow():
                 self._drain(message.timeout_s)
-            case Ready() | Refused() | Traffic() | Figures() | Providers() | PingAsked():
+            case Ready() | Refused() | Traffic() | Figures() | Drained() | Providers() | PingAsked():
                 raise LinkError(f"the control process sent {type(message).__name__}")
             case MayPay() | Paid() | Forgone() | LedgerState():
                 raise LinkError(f"the control process sent {type(message).__name__}")

@@ -79,12 +79,35 @@ def test_nothing_to_watch_is_noted(tmp_path, capsys):
     assert "note: models: nothing is configured" in capsys.readouterr().out
 
 
-def test_names_that_are_not_found_are_noted_when_asked(tmp_path, capsys):
+def test_names_that_are_not_found_are_errors_when_asked(tmp_path, capsys):
     path = tmp_path / "names.yaml"
-    path.write_text("models: [{name: m, endpoints: [http://127.0.0.1:1, http://no-such-host.invalid]}]\n")
+    path.write_text(
+        "models:\n"
+        "  - name: m\n"
+        "    endpoints: [http://127.0.0.1:1, http://no-such-host.invalid, {url: 'unix:/a.sock'}]\n"
+        "  - {name: n, provider: p}\n"
+        "providers:\n"
+        "  - {name: p, api_key: k, base_url: 'https://no-such-host.invalid/v1'}\n"
+    )
+    assert run(["check", str(path)]) == ExitCode.OK
+    capsys.readouterr()
+    assert run(["check", str(path), "--resolve", "--json"]) == ExitCode.UNKNOWN
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False
+    assert [(problem["key"], problem["line"], problem["column"]) for problem in told["problems"]] == [
+        ("models[0].endpoints[1].url", 3, 37),
+        ("providers[0].base_url", 6, 37),
+    ]
+    for problem in told["problems"]:
+        assert problem["message"].startswith("`no-such-host.invalid` cannot be resolved here: ")
+        assert problem["fix"] is not None
+
+
+def test_names_that_are_found(tmp_path, capsys):
+    path = tmp_path / "names.yaml"
+    path.write_text("models: [{name: m, endpoints: [http://localhost:1, 'http://[::1]:2']}]\n")
     assert run(["check", str(path), "--resolve", "--json"]) == ExitCode.OK
-    (note,) = json.loads(capsys.readouterr().out)["notes"]
-    assert note.startswith("no-such-host.invalid: cannot be resolved here: ")
+    assert json.loads(capsys.readouterr().out)["notes"] == []
 
 
 def test_all_problems_are_shown_with_their_lines(capsys):

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
-from pulsegate.control.link import DrainNow, Figures, LinkError, NewSetup, Traffic
+from pulsegate.control.link import Drained, DrainNow, Figures, LinkError, NewSetup, Traffic
 from pulsegate.control.workforce import Hiring, Workforce
 from pulsegate.core.events import Event, TrafficSeen
 from pulsegate.core.figures import nothing
@@ -227,3 +228,36 @@ def test_who_is_not_waited_for_any_more_is_killed() -> None:
         return hire.last.killed
 
     assert run_virtual(main)
+
+
+def test_what_was_cut_is_what_workers_say_last_or_had_when_they_were_killed() -> None:
+    async def main(loop: VirtualTimeLoop) -> int:
+        hire = FakeHire()
+        shop = Shop(hire, loop, count=2)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(shop.force.run())
+            await shop.force.ready()
+            await asyncio.sleep(1)
+            (_, one), (_, other) = hire.hired
+            one.say(Figures(replace(nothing(), in_flight=40)))
+            other.say(Figures(replace(nothing(), in_flight=5)))
+            one.answers_drains = other.answers_drains = False
+            shop.force.drain()
+            one.say(Drained(3))
+            one.end(0)
+            await asyncio.sleep(1)
+            assert shop.force.cut == 3
+            running.cancel()
+        return shop.force.cut
+
+    assert run_virtual(main) == 3 + 5
+
+
+def test_requests_of_a_worker_that_dies_before_the_end_are_not_counted_as_cut_by_it() -> None:
+    async def acts(shop: Shop) -> None:
+        await shop.force.ready()
+        shop.hire.last.say(Figures(replace(nothing(), in_flight=7)))
+        shop.hire.last.end(-11)
+        await asyncio.sleep(1)
+
+    assert play(FakeHire(), acts).force.cut == 0
