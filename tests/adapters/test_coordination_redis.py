@@ -236,6 +236,15 @@ async def test_a_replica_is_not_written_to(server: RedisServer) -> None:
         assert len(heard.partings) == 1
 
 
+async def test_a_server_without_memory_left_is_parted_from_until_it_has_some(server: RedisServer) -> None:
+    async with taking_part(coordinator("a", server.spec)) as heard:
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        await heard.until(lambda ear: ear.partings)
+        assert "maxmemory" in heard.partings[0].why
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        await heard.until(lambda ear: len(ear.joins) == 2)
+
+
 async def test_scripts_that_the_server_forgot_are_sent_again(server: RedisServer) -> None:
     a = coordinator("a", server.spec)
     async with taking_part(a) as heard_a, taking_part(coordinator("b", server.spec)) as heard_b:

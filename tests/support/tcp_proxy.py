@@ -13,6 +13,8 @@ class TcpProxy:
         self.port = 0
         self.connections = 0
         self.frozen: set[int] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._unused = asyncio.Event()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, self.connections = self.connections, self.connections + 1
@@ -21,6 +23,8 @@ class TcpProxy:
         except OSError:
             writer.close()
             return
+        self._writers |= {writer, there_writer}
+        self._unused.clear()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(number, reader, there_writer))
@@ -30,6 +34,16 @@ class TcpProxy:
         finally:
             writer.close()
             there_writer.close()
+            self._writers -= {writer, there_writer}
+            if not self._writers:
+                self._unused.set()
+
+    async def close(self) -> None:
+        """End every connection."""
+        for writer in self._writers:
+            writer.transport.abort()
+        if self._writers:
+            await self._unused.wait()
 
     async def _pump(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -49,3 +63,4 @@ async def tcp_proxy(target_port: int) -> AsyncIterator[TcpProxy]:
         yield proxy
     finally:
         server.close()
+        await proxy.close()

@@ -17,8 +17,9 @@ from pulsegate.coordination.transcript import Known, Transcript
 from pulsegate.core.coordination import CoordinationSpec, RedisSpec
 from pulsegate.core.ids import MemberId
 
-_SHORTEST_PAUSE_S = 0.2
+_FIRST_PAUSE_S = 0.4
 _LONGEST_PAUSE_S = 2.0
+"""Before trying again: by chance between half of this and all of it. It doubles each time."""
 
 
 class RedisCoordinator:
@@ -49,18 +50,18 @@ class RedisCoordinator:
             await self._leave()
 
     async def _come_and_go(self, listener: Listener) -> Never:
-        known, told, pause_s = Known(), False, _SHORTEST_PAUSE_S
+        known, told, pause_s = Known(), False, _FIRST_PAUSE_S
         while True:
             transcript = Transcript(self._member, listener, known)
             why = await self._take_part(transcript)
             self._member_at, known = None, transcript.known
             if transcript.has_begun:
-                told, pause_s = False, _SHORTEST_PAUSE_S
+                told, pause_s = False, _FIRST_PAUSE_S
             if not told:
                 listener.parted(why)
                 told = True
-            pause_s = min(_LONGEST_PAUSE_S, self._rng.uniform(_SHORTEST_PAUSE_S, 3 * pause_s))
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(self._rng.uniform(pause_s / 2, pause_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _take_part(self, transcript: Transcript) -> str:
         """Returns why it ended."""
