@@ -42,7 +42,7 @@ class Line:
     def __init__(self, connection: AbstractConnection, place: Place, secret: str | None) -> None:
         self._connection = connection
         self._secret = secret
-        self.name = f"redis at {place if isinstance(place, str) else f'{place.host}:{place.port}'}"
+        self.name = f"redis at {place}"
 
     def __repr__(self) -> str:
         return f"Line({self.name})"

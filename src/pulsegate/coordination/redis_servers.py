@@ -68,7 +68,7 @@ async def _ask_node(address: RedisAddress, spec: RedisSpec, key: str) -> RedisAd
                     address = _where(moved, address)
                 else:
                     return address
-    raise Gone(f"redis at {address.host}:{address.port}: the cluster sends us round in circles")
+    raise Gone(f"redis at {address}: the cluster sends us round in circles")
 
 
 def _where(moved: MovedError, asked: RedisAddress) -> RedisAddress:

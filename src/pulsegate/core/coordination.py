@@ -22,6 +22,9 @@ class RedisAddress(NamedTuple):
     host: str
     port: int
 
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisSpec:

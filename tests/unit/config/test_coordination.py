@@ -63,6 +63,10 @@ def test_the_url_says_where_and_how(url: str, spec: RedisSpec):
     assert redis(url) == spec
 
 
+def test_addresses_are_shown_as_they_are_written():
+    assert [str(RedisAddress(host, 6379)) for host in ("::1", "10.0.0.5")] == ["[::1]:6379", "10.0.0.5:6379"]
+
+
 def test_user_password_and_certificates_may_stand_beside_the_url(tmp_path: Path):
     (tmp_path / "ca.pem").touch()
     section = '{backend: redis, url: "rediss://a", username: me, password: "${PW}", tls: {ca_file: ca.pem}}'
