@@ -150,7 +150,8 @@ async def test_a_cluster_says_which_node_holds_the_fleet(tmp_path: Path) -> None
         assert "not served" in await why_not(redis)
         one.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
         two.ask("CLUSTER", "MEET", "127.0.0.1", str(one.port), str(buses[0]))
-        await two.until_it_says("cluster_state:ok", "CLUSTER", "INFO")
+        for node in (one, two):
+            await node.until_it_says("cluster_state:ok", "CLUSTER", "INFO")
         await meet(redis)
         async with taking_part(coordinator("a", redis)) as heard:
             slot = one.ask("CLUSTER", "KEYSLOT", "{pulsegate:default}:kept")

@@ -1,6 +1,6 @@
 """What waits to be said: the latest of each key, in bounded space."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pulsegate.control.coordination import Words
@@ -67,6 +67,7 @@ def test_it_is_full_when_more_waits_than_makes_sense():
     assert outbox.is_full
 
 
+@example([(1, [b"p"], {}), (2, [], {"a": b"1"}), (1, [], {"a": b"2"})])
 @given(
     st.lists(
         st.tuples(
