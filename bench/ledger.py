@@ -1,7 +1,8 @@
 """How fast the ledger is: ``make bench-ledger`` or ``python -m bench.ledger [--lines 1000000]``.
 
 appends   lines a second from one process, fsync every second
-summary   ``pulsegate ledger summary`` over all lines: wall time, and peak memory of its processes
+summary   ``pulsegate ledger summary`` over all lines: wall time, CPU time, and peak memory of its processes;
+          then with the checkpoint of a running gateway
 start     how long the cost gate takes to know what was spent, with a checkpoint and without one
 """
 
@@ -15,6 +16,7 @@ from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from statistics import median
 
 from bench.house import machine
 from pulsegate.control.clock import SystemClock
@@ -72,14 +74,29 @@ def write(path: Path, lines: int) -> tuple[float, float]:
     return lines / wall_s, lines / cpu_s
 
 
-def start_s(path: Path) -> float:
-    begun = time.perf_counter()
+def start_s(path: Path) -> tuple[float, float]:
+    """By the clock, and of CPU."""
+    begun, begun_cpu = time.perf_counter(), time.process_time()
     tail = Tail(path, UTC)
     tail.start()
     tail.take(tail.news())
-    spent = time.perf_counter() - begun
+    spent = time.perf_counter() - begun, time.process_time() - begun_cpu
     tail.save()
     return spent
+
+
+def summary_s(path: Path) -> tuple[float, float]:
+    """By the clock, and of CPU."""
+    begun, begun_cpu = time.perf_counter(), children_s()
+    command = [sys.executable, "-m", "pulsegate", "ledger", "summary", str(path), "--json"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun, children_s() - begun_cpu
+
+
+def children_s() -> float:
+    """CPU that processes which have ended have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -93,21 +110,19 @@ def main() -> None:
         wall, cpu = write(path, args.lines)
         each = path.stat().st_size / args.lines
         print(f"appends   {wall:,.0f}/s by the clock, {cpu:,.0f}/s of CPU; {each:.0f} bytes each")
-        took = []
-        for _ in range(args.runs):
-            begun = time.perf_counter()
-            command = [sys.executable, "-m", "pulsegate", "ledger", "summary", str(path), "--json"]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            took.append(time.perf_counter() - begun)
+        wall_s, cpu_s = (median(part) for part in zip(*[summary_s(path) for _ in range(args.runs)], strict=True))
         peak_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"summary   {sorted(took)[args.runs // 2]:.2f} s, {peak_mib:.0f} MiB in the largest process")
+        print(f"summary   {wall_s:.2f} s, {cpu_s:.2f} s of CPU, {peak_mib:.0f} MiB in the largest process")
         without = []
         for _ in range(args.runs):
             checkpoint_file(path).unlink(missing_ok=True)
             without.append(start_s(path))
         kept = [start_s(path) for _ in range(args.runs)]
-        known_ms, unknown_s = sorted(kept)[args.runs // 2] * 1000, sorted(without)[args.runs // 2]
-        print(f"start     {known_ms:.1f} ms; {unknown_s:.2f} s without a checkpoint")
+        known_ms = median(wall for wall, _ in kept) * 1000
+        unknown_s, unknown_cpu_s = (median(part) for part in zip(*without, strict=True))
+        print(f"start     {known_ms:.1f} ms; {unknown_s:.2f} s without a checkpoint, {unknown_cpu_s:.2f} s of CPU")
+        known_s = median(summary_s(path)[0] for _ in range(args.runs))
+        print(f"summary   {known_s:.2f} s with a checkpoint")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pulsegate.core.spending import By, spending_of
 from pulsegate.core.window import Window, period_of
 from pulsegate.ledger.repairing import InUseError, repair
 from pulsegate.ledger.segments import segments
-from pulsegate.ledger.summing import total_of
+from pulsegate.ledger.tailing import total_in
 from pulsegate.ledger.verifying import verify
 from pulsegate.status.costs import ENCODE, costs
 
@@ -56,7 +56,7 @@ def summary(
     wanted = window or book.window
     period = period_of(wanted, book.zone, SystemClock().wall())
     try:
-        total = total_of(book.path, book.zone, period.start_s)
+        total = total_in(book.path, book.zone, period)
     except OSError as exc:
         raise OperatorError(f"{exc.filename or book.path} cannot be read: {exc.strerror}") from None
     limit_cny = book.limit_cny if wanted is book.window else None

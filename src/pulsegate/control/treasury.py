@@ -124,7 +124,7 @@ class Treasury(Generic[LineT]):
         """What the ledger shows of this window, half a second old at most."""
         period = period_of(self._policy.window, self._policy.zone, self._clock.wall())
         groups = self._tail.groups.items()
-        return period, spending_of((group, sums) for group, sums in groups if _lies_in(group.day, period.name))
+        return period, spending_of((group, sums) for group, sums in groups if period.holds(group.day))
 
     def allowance(self) -> Decimal | None:
         """What workers may spend without us: what the tightest limit leaves."""
@@ -221,10 +221,6 @@ class Treasury(Generic[LineT]):
             self._take()
         self._tail.save()
         self._ledger.close()
-
-
-def _lies_in(day: str, period: str) -> bool:
-    return period == "total" or day.startswith(period)
 
 
 def _told_client(refusal: Refusal) -> str:

@@ -231,10 +231,6 @@ class CostGate:
         for held in self._held.values():
             self._reserved.add(self._purses(held), held.cny)
         for group, sums in self._groups.items():
-            if group.kind is EntryKind.REQUEST and group.provider is not None and _lies_in(group.day, period.name):
+            if group.kind is EntryKind.REQUEST and group.provider is not None and period.holds(group.day):
                 spent = Spent(group.provider, group.client, sums.cny)
                 self._booked.add(self._purses(spent), spent.cny)
-
-
-def _lies_in(day: str, period: str) -> bool:
-    return period == "total" or day.startswith(period)

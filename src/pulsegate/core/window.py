@@ -24,6 +24,10 @@ class Period:
     start_s: float | None
     end_s: float | None
 
+    def holds(self, day: str) -> bool:
+        """Whether this day (``2026-12-01``, of the window's own time zone) lies in it."""
+        return self.name == "total" or day.startswith(self.name)
+
 
 def period_of(window: Window, zone: tzinfo, wall_s: float) -> Period:
     """The window that this time lies in."""

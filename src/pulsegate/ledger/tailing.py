@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from pulsegate.core.spending import EntryKind, Group, Sums
+from pulsegate.core.window import Period
 from pulsegate.ledger.lines import ROWS, Row
 from pulsegate.ledger.reading import chunks, decoded
 from pulsegate.ledger.segments import checkpoint_file, segments
@@ -76,7 +77,7 @@ class Tail:
         Raises:
             OSError: the ledger's directory or a file cannot be read.
         """
-        if not self._resume():
+        if not self.resume():
             self._positions = {path.stat().st_ino: _whole_lines(path) for path in segments(self.ledger)}
             self.total = total_of(self.ledger, self.zone, stops=self._positions, processes=1)
             self._is_changed = True
@@ -133,7 +134,8 @@ class Tail:
             new.replace(path)
             self._is_changed = False
 
-    def _resume(self) -> bool:
+    def resume(self) -> bool:
+        """Take over the checkpoint; False: there is none that fits."""
         try:
             known = msgspec.json.decode(checkpoint_file(self.ledger).read_bytes(), type=_Checkpoint)
         except (OSError, msgspec.DecodeError):
@@ -154,6 +156,23 @@ class Tail:
             if size < at or not _ends_line(path, at):
                 return False
         return True
+
+
+def total_in(ledger: Path, zone: tzinfo, period: Period) -> Total:
+    """Everything that was booked in a period: by the checkpoint and what came later; if none fits everything is read.
+
+    ``lines`` may count all there are.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    tail = Tail(ledger, zone)
+    if not tail.resume():
+        return total_of(ledger, zone, period.start_s)
+    tail.take(tail.news())
+    total = tail.total
+    total.groups = {group: sums for group, sums in total.groups.items() if period.holds(group.day)}
+    return total
 
 
 def _present(ledger: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC
 from decimal import Decimal
 
 import pytest
@@ -6,7 +7,9 @@ import pytest
 from pulsegate.cli import run
 from pulsegate.cli.costs_table import bar, count, money
 from pulsegate.ledger.lines import encoded
-from support.ledgers import entry
+from pulsegate.ledger.segments import checkpoint_file
+from pulsegate.ledger.tailing import Tail
+from support.ledgers import NOON, entry
 
 
 @pytest.fixture
@@ -48,6 +51,23 @@ def test_the_configuration_names_ledger_limit_and_window(ledger, capsys, tmp_pat
     config.write_text("costs: {ledger: l.jsonl, limit_cny: 20, window: total}\n")
     _, document = told(capsys, "summary", "-c", config)
     assert (document["limit_cny"], document["remaining_cny"]) == (20, Decimal("18.5"))
+
+
+def test_with_a_checkpoint_only_what_came_later_is_read_and_the_sums_are_the_same(ledger, capsys, tmp_path):
+    with ledger.open("ab") as file:
+        file.write(encoded(entry(5, ts=NOON - 86400, cost=Decimal(1))))
+    config = tmp_path / "pulsegate.yaml"
+    config.write_text("costs: {ledger: l.jsonl}\n")
+    wanted = [("summary", ledger), ("summary", "-c", config, "--window", "total"), ("summary", "-c", config)]
+    without = [told(capsys, *arguments) for arguments in wanted]
+    Tail(ledger, UTC).start()
+    assert checkpoint_file(ledger).exists()
+    assert [told(capsys, *arguments) for arguments in wanted] == without
+    with ledger.open("ab") as file:
+        file.write(encoded(entry(6, cost=Decimal(2))) + b'{"ts":\n')
+    assert told(capsys, "summary", ledger)[1]["total_cny"] == Decimal("4.5")
+    assert run(["ledger", "summary", str(ledger)]) == 0
+    assert "1 torn lines are not in these sums" in capsys.readouterr().out
 
 
 def test_the_table_shows_bars_and_what_is_missing(ledger, capsys, monkeypatch):

@@ -162,7 +162,7 @@ async def test_a_checkpoint_that_does_not_fit_is_ignored(path, spoilt):
     tail = Tail(path, UTC)
     tail.start()
     assert (tail.total.lines, tail.news()) == (1, [])
-    assert Tail(path, UTC)._resume()  # there is a better one already
+    assert Tail(path, UTC).resume()  # there is a better one already
 
 
 async def test_the_tail_follows_rotations_and_waits_for_the_end_of_a_line(path):
