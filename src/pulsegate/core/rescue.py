@@ -27,13 +27,14 @@ An attempt that may still bring a token is given up for another attempt only, ne
 deadline: a full server can take long, and the prober says which one is dead.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pulsegate.core.attempts import Action, Answer, Cancel, FailureKind, Park, Relay, RescuePolicy, Start
 from pulsegate.core.blame import NOBODY, OVERLOADED, TIMED_OUT, blame
 from pulsegate.core.retry_budget import RetryBudget
 from pulsegate.core.routing import Lane, Plan, Refusal, Seat, pick
+from pulsegate.core.takeover import choose, choose_sound, is_peer
 
 __all__ = ["Action", "Answer", "Cancel", "FailureKind", "Park", "Relay", "Rescue", "RescuePolicy", "Start"]
 
@@ -320,14 +321,17 @@ class Rescue:
         self._hedge_parked = False
         if self._hedged or self._used_up or len(self._running) != 1:
             return ()
-        seat = self._sound_peer(self._running[0].seat)
-        if seat is not None and self._budget.take():
+        seat = self._choose_sound()
+        if isinstance(seat, Refusal) or not is_peer(self._plan(), seat, self._running[0].seat):
+            self._schedule(now)
+            return ()
+        if self._budget.take():
             self._hedged = True
             self.cause = _HEDGED
             return (self._start(seat, now, booked=True),)
-        self._hedge_parked = seat is not None
+        self._hedge_parked = True
         self._schedule(now)
-        return self._park() if self._hedge_parked else ()
+        return self._park()
 
     def _parked_hedge(self, now: float) -> tuple[Action, ...]:
         """Start the hedge that waits for the budget, if it is still wanted."""
@@ -348,32 +352,10 @@ class Rescue:
         return CONNECTS_PER_ATTEMPT * reached + self._unreached >= CONNECTS_PER_ATTEMPT * self._policy.max_attempts
 
     def _choose(self) -> Seat | Refusal:
-        """For a request that nobody has: the best that there is."""
-        seat = self._pick(self._lane, self._tried)
-        if isinstance(seat, Refusal):
-            return seat if self._lane is Lane.LOW else self._pick(Lane.LOW, self._tried)
-        if seat.suspect:
-            sound = self._choose_sound()
-            if not isinstance(sound, Refusal) and sound.pool == seat.pool:
-                return sound
-        return seat
+        return choose(self._plan(), self._lane, self._random, self._tried, self._affinity)
 
     def _choose_sound(self) -> Seat | Refusal:
-        """For a request that somebody has: one free of suspicion, or none."""
-        suspects = [seat for tier in self._plan().tiers for seat in tier.low if seat.suspect]
-        return self._pick(self._lane, (*self._tried, *suspects))
-
-    def _sound_peer(self, waiting: Seat) -> Seat | None:
-        """Another seat without suspicion, in the same pool or in one that comes before it."""
-        seat = self._choose_sound()
-        if isinstance(seat, Refusal):
-            return None
-        pools = [tier.pool for tier in self._plan().tiers]
-        before = pools[: pools.index(waiting.pool)] if waiting.pool in pools else pools
-        return seat if seat.pool == waiting.pool or seat.pool in before else None
-
-    def _pick(self, lane: Lane, excluded: Collection[Seat]) -> Seat | Refusal:
-        return pick(self._plan(), lane, self._random, excluded, self._affinity)
+        return choose_sound(self._plan(), self._lane, self._random, self._tried, self._affinity)
 
     # how it ends
 

@@ -18,10 +18,11 @@ from pulsegate.gateway.context import Context
 from pulsegate.gateway.delivery import Delivery, answer_head
 from pulsegate.gateway.errors import INTERNAL, ApiError
 from pulsegate.gateway.intake import Incoming
+from pulsegate.gateway.outgoing import Bodies, asks_usage, upstream_request
 from pulsegate.gateway.provider_attempt import attempt_at
-from pulsegate.gateway.request import Routing, rewritten
+from pulsegate.gateway.request import Routing
 from pulsegate.gateway.roster import Route
-from pulsegate.gateway.usage import ASKS_USAGE, Usage
+from pulsegate.gateway.usage import Usage
 
 CLIENT_GONE = 499  # what the log says of a client that left; nobody is sent this
 
@@ -71,7 +72,7 @@ class Call:
         self._routing = routing
         self._route = route
         self._attempts: dict[int, Attempt] = {}
-        self._bodies: dict[tuple[str | None, bool], bytes] | None = None
+        self._bodies: Bodies = {}
         self._delivery: Delivery | None = None
         self._own_s = 0.0
         self._endpoint: bytes | None = None
@@ -179,42 +180,7 @@ class Call:
 
     def request_for(self, backend: Backend) -> tuple[bytes, bytes]:
         """Errand: head and body for this endpoint."""
-        incoming = self.incoming
-        head = incoming.head
-        body = self._body_for(backend)
-        extra = b"" if head.content_type_given else b"Content-Type: application/json\r\n"
-        if backend.pool.forward_authorization and head.authorization is not None:
-            extra += b"Authorization: %b\r\n" % head.authorization
-        return (
-            b"%b%b%bX-Request-ID: %b\r\nContent-Length: %d\r\n\r\n"
-            % (backend.prefix(head.target), head.forward, extra, incoming.request_id, len(body)),
-            body,
-        )
-
-    def _body_for(self, backend: Backend) -> bytes:
-        model = backend.model
-        if model == self._routing.model:
-            model = None
-        ask_usage = self._asks_usage(backend)
-        key = self.incoming.key
-        limited = key is not None and key.models is not None  # nobody may read a second "model" than we did
-        if model is None and not ask_usage and not limited:
-            return self.incoming.body
-        if self._bodies is None:
-            self._bodies = {}
-        made = self._bodies.get((model, ask_usage))
-        if made is None:
-            made = self._bodies[model, ask_usage] = rewritten(self.incoming.body, model, ask_usage=ask_usage)
-        return made
-
-    def _asks_usage(self, backend: Backend) -> bool:
-        routing = self._routing
-        return (
-            routing.stream is True
-            and backend.pool.ask_usage
-            and not routing.wants_usage
-            and self.incoming.head.path in ASKS_USAGE
-        )
+        return upstream_request(backend, self.incoming, self._routing, self._bodies)
 
     def attempt_answered(self, attempt: Attempt) -> None:
         """Errand: an attempt's gate is open."""
@@ -258,7 +224,10 @@ class Call:
         self._delivery = delivery
         self.due_at = now + attempt.backend.pool.itl_deadline_s
         delivery.begin(
-            now, attempts=self._rescue.attempts, hide_usage=self._asks_usage(attempt.backend), stream=attempt.stream
+            now,
+            attempts=self._rescue.attempts,
+            hide_usage=asks_usage(attempt.backend, self.incoming, self._routing),
+            stream=attempt.stream,
         )
 
     def _deliver_whole(self, attempt: Attempt) -> None:
