@@ -1,5 +1,6 @@
 """TLS on both sides, Unix sockets, IPv6, names."""
 
+import asyncio
 import json
 import ssl
 from pathlib import Path
@@ -12,7 +13,18 @@ from pulsegate.gateway.server import Gateway
 from pulsegate.gateway.setup import EndpointSetup, PoolSetup, ServerTls
 from support import raw_server as script
 from support.certificates import Authority
-from support.gateways import POOL, Client, ask_for, json_answer, pool, running, setup_of, stream_answer, until
+from support.gateways import (
+    POOL,
+    Client,
+    ask_for,
+    json_answer,
+    pool,
+    running,
+    setup_of,
+    stream_answer,
+    under_way,
+    until,
+)
 from support.raw_server import raw_server
 
 ONE = (script.Request(), script.Send(json_answer()))
@@ -137,3 +149,30 @@ async def test_clients_by_tls_who_vanish(authority: Authority) -> None:
             client.writer.transport.abort()
             await run.idle()
         await server.all_closed()
+
+
+async def test_a_client_that_is_still_shaking_hands_when_the_gateway_drains_is_served(authority: Authority) -> None:
+    pair = authority.issue("gateway")
+    client_tls = ssl.create_default_context(cafile=str(authority.ca_file))
+    setup = {"tls": ServerTls(cert_file=str(pair.cert_file), key_file=str(pair.key_file))}
+    async with (
+        raw_server(ONE) as server,
+        running(setup_of(pool(server.port), **setup)) as run,
+        Client(run.port) as client,
+    ):
+        await asyncio.sleep(0.05)
+        async with under_way(run.gateway.drain(5)) as draining:
+            await asyncio.sleep(0.1)
+            assert not draining.done(), "its worker would be gone"
+            await client.writer.start_tls(client_tls, server_hostname="localhost")
+            assert (await client.ask(ask_for())).status == 200
+            assert await draining == 0
+
+
+async def test_a_client_that_never_shakes_hands_holds_up_no_drain(authority: Authority) -> None:
+    pair = authority.issue("gateway")
+    setup = {"tls": ServerTls(cert_file=str(pair.cert_file), key_file=str(pair.key_file))}
+    async with running(setup_of(pool(1), **setup)) as run, Client(run.port):
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(2):
+            assert await run.gateway.drain(30) == 0

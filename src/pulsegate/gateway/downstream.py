@@ -48,6 +48,7 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "__weakref__",
         "_beginning",
         "_call",
         "_closing",

@@ -11,8 +11,12 @@ Bodies = dict[tuple[str | None, bool], bytes]
 
 def upstream_request(backend: Backend, incoming: Incoming, routing: Routing, bodies: Bodies) -> tuple[bytes, bytes]:
     """Head and body for this endpoint; ``bodies`` keeps rewritten ones for the request's next attempt."""
-    head = incoming.head
-    body = _body(backend, incoming, routing, bodies)
+    head, key, body = incoming.head, incoming.key, incoming.body
+    model = None if backend.model == routing.model else backend.model
+    ask_usage = asks_usage(backend, incoming, routing)
+    limited = key is not None and key.models is not None  # nobody may read a second "model" than we did
+    if model is not None or ask_usage or limited:
+        body = _rewritten(body, model, bodies, ask_usage=ask_usage)
     extra = b"" if head.content_type_given else b"Content-Type: application/json\r\n"
     if backend.pool.forward_authorization and head.authorization is not None:
         extra += b"Authorization: %b\r\n" % head.authorization
@@ -33,16 +37,8 @@ def asks_usage(backend: Backend, incoming: Incoming, routing: Routing) -> bool:
     )
 
 
-def _body(backend: Backend, incoming: Incoming, routing: Routing, bodies: Bodies) -> bytes:
-    model = backend.model
-    if model == routing.model:
-        model = None
-    ask_usage = asks_usage(backend, incoming, routing)
-    key = incoming.key
-    limited = key is not None and key.models is not None  # nobody may read a second "model" than we did
-    if model is None and not ask_usage and not limited:
-        return incoming.body
+def _rewritten(body: bytes, model: str | None, bodies: Bodies, *, ask_usage: bool) -> bytes:
     made = bodies.get((model, ask_usage))
     if made is None:
-        made = bodies[model, ask_usage] = rewritten(incoming.body, model, ask_usage=ask_usage)
+        made = bodies[model, ask_usage] = rewritten(body, model, ask_usage=ask_usage)
     return made

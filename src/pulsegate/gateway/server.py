@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
+from weakref import WeakSet
 
 from pulsegate.control.clock import SystemClock
 from pulsegate.control.link import NewOutlook
@@ -87,6 +88,7 @@ class Gateway:
         )
         self._tls = None if setup.tls is None else server_context(setup.tls)
         self._clients: set[ClientConnection] = set()
+        self._coming: WeakSet[ClientConnection] = WeakSet()
         self._sink = sink or NullSink()
         self._asked: dict[int, PingCall] = {}
         self._last_ask = 0
@@ -111,9 +113,7 @@ class Gateway:
         self._loop = loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            self._server = await loop.create_server(
-                lambda: ClientConnection(self._context, self), sock=listener, ssl=self._tls, backlog=_BACKLOG
-            )
+            self._server = await loop.create_server(self._accepted, sock=listener, ssl=self._tls, backlog=_BACKLOG)
             self._sweeper.start(loop)
             try:
                 yield
@@ -206,7 +206,7 @@ class Gateway:
             client.last_call(until)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._clients:
+                while self._clients or (self._coming and context.now() < until):
                     await asyncio.sleep(_DRAIN_TURN_S)
                     await asyncio.sleep(0)  # after a standstill: first read what has come meanwhile
                     self._sweeper.look_at_clients()
@@ -217,8 +217,16 @@ class Gateway:
 
     # the door of client connections
 
+    def _accepted(self) -> ClientConnection:
+        """Somebody knocks. Who speaks TLS comes in after the handshake, who fails at it never."""
+        client = ClientConnection(self._context, self)
+        if self._tls is not None:
+            self._coming.add(client)
+        return client
+
     def came(self, client: ClientConnection) -> bool:
         """Door: a client has connected."""
+        self._coming.discard(client)
         if len(self._clients) >= self._context.setup.limits.connections:
             return False
         self._clients.add(client)
