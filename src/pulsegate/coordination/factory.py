@@ -8,7 +8,7 @@ from pulsegate.core.coordination import CoordinationSpec
 from pulsegate.core.ids import MemberId
 
 
-class MissingRedisError(Exception):
+class MissingRedisError(ValueError):
     """What is missing, and how to get it."""
 
     def __init__(self) -> None:
