@@ -36,7 +36,7 @@ from pulsegate.core.events import (
 from pulsegate.core.fleet import Fleet
 from pulsegate.core.health import Reason, Signal
 from pulsegate.core.hearing import Verdict
-from pulsegate.core.ids import EndpointId, PoolName
+from pulsegate.core.ids import EndpointId, Incarnation, PoolName
 from pulsegate.core.judging import Judge
 from pulsegate.core.movement import Scene, signal
 from pulsegate.core.network import NetworkWatch
@@ -79,12 +79,12 @@ class Board:
                 self._done(event, effects)
             case ProbeLate():
                 scene = self._scene(event.endpoint, event.at, effects)
-                if scene is not None and scene.watched.incarnation == event.incarnation:
+                if scene is not None and _concerns(scene.watched, event.incarnation):
                     self._judge.late(scene, event.lag_s)
                     self._settle(scene.pool, scene.at, effects)
             case CountersRead():
                 scene = self._scene(event.endpoint, event.at, effects)
-                if scene is not None and scene.watched.incarnation == event.incarnation:
+                if scene is not None and _concerns(scene.watched, event.incarnation):
                     self._judge.counters(scene, event.counters)
                     self._settle(scene.pool, scene.at, effects)
             case TrafficSeen():
@@ -262,7 +262,9 @@ class Board:
                 watched = keep_or_begin(kept, endpoint, spec.probe, at)
                 self._watched[endpoint.id] = watched
                 if watched is not kept:
-                    watched.resting = self._shared
+                    watched.resting = self._shared and (kept is None or kept.resting)
+                    if watched.resting:
+                        watched.startup_by = None  # whoever probes it looks at the clock
                     fresh.append(watched)
             pool.set_members([self._watched[endpoint.id] for endpoint in spec.endpoints], spec)
         for gone in old.keys() - self._watched.keys():
@@ -271,8 +273,7 @@ class Board:
         self._network.keep_only(self._watched)
         self._window_s = max((spec.probe.interval_s for spec in fleet.pools), default=0.0)
         self._windows = max((spec.ejection.suspect_network_windows for spec in fleet.pools), default=0)
-        if not self._shared:
-            self._agenda.begin(fresh, at)
+        self._agenda.begin([watched for watched in fresh if not watched.resting], at)
         for pool in self._pools.values():
             more, touched, _ = pool.settle(at, network_suspect=self._network.suspect_since is not None)
             effects.extend(more)
@@ -300,6 +301,7 @@ class Board:
             if (scene := scenes[key]) is not None:
                 retire(scene)
                 agenda.drop(key)
+                self._network.forget(key)
         engaged = [scene for key in event.own if (scene := scenes[key]) is not None and engage(scene)]
         agenda.begin([scene.watched for scene in engaged if scene.watched.last_probe_at is None], at)
         agenda.take_over([scene.watched for scene in engaged if scene.watched.last_probe_at is not None], at)
@@ -313,3 +315,8 @@ class Board:
             agenda.hasten([watched for watched in self._watched.values() if not watched.resting], at)
         for pool in self._pools.values():
             self._settle(pool, at, effects)
+
+
+def _concerns(watched: Watched, incarnation: Incarnation) -> bool:
+    """Whether what a probe meets on its way counts: not if it asked an earlier life, or somebody else judges now."""
+    return watched.incarnation == incarnation and not watched.resting

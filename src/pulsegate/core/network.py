@@ -34,6 +34,11 @@ class NetworkWatch:
         if endpoint in self._reached:
             self._failing.setdefault(endpoint, at)
 
+    def forget(self, endpoint: EndpointId) -> None:
+        """Another gateway probes it now, from where the network may be another one."""
+        self._reached.discard(endpoint)
+        self._failing.pop(endpoint, None)
+
     def keep_only(self, endpoints: Iterable[EndpointId]) -> None:
         """The configuration changed: forget all others."""
         kept = set(endpoints)

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from pulsegate.core.health import State
+from pulsegate.core.evidence import Evidence
+from pulsegate.core.health import Reason, State
 from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import MemberId
 from pulsegate.core.movement import Scene, begin_life, note_transition
@@ -72,6 +73,7 @@ def retire(scene: Scene) -> None:
     watched.verdict_by = watched.startup_by = watched.wanted_at = None
     watched.next_cause = watched.failed_kind = None
     watched.unproven = watched.token_held = False
+    watched.evidence = Evidence(tokens_at=watched.evidence.tokens_at)  # readings grow old while others probe it
     scene.pool.conversation.peers.forget(watched.id)
 
 
@@ -98,8 +100,8 @@ def engage(scene: Scene, *, confirm: bool = False) -> bool:
             deep_due=False,
         )
         _enter(scene, watched.record, doubt)
-    elif record.state is State.WARMING:
-        watched.startup_by = scene.at + watched.policy.startup_deadline_s
+    elif record.state is State.WARMING and record.reason is not Reason.SLEEPING:
+        watched.startup_by = record.since + watched.policy.startup_deadline_s
     scene.pool.touch(watched)
     return watched.claim is None
 
