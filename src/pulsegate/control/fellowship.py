@@ -44,12 +44,13 @@ class Tie(StrEnum):
 
 
 class Hint(NamedTuple):
-    """What users of one gateway met at an endpoint that another gateway probes."""
+    """What users of one gateway met at an endpoint that another gateway probes. ``age_s``: of the last token."""
 
     endpoint: EndpointId
     tokens: int
     failures: int
     stalls: int
+    age_s: float = 0.0
 
 
 class Company(NamedTuple):
@@ -112,6 +113,7 @@ class Fellowship:
         self._sequence = 0
         self._news: dict[EndpointId, None] = {}
         self._hints: dict[EndpointId, Hint] = {}
+        self._tokens_at: dict[EndpointId, float] = {}  # of the hints: when the last one came
         self._inflight: dict[EndpointId, int] = {}
         self._flush_at: float | None = None
         self._settled = asyncio.Event()
@@ -176,7 +178,7 @@ class Fellowship:
             if verdict is not None and self._hearing.hear(verdict, now):
                 self._react(verdict.endpoint)
                 if verdict.doubtful:
-                    self._timers.call_at(now + WITNESS_LIMIT_S, lambda one=verdict.endpoint: self._react(one))
+                    self._wait_for_witness(verdict.endpoint)
         for payload in words.passing:
             hint = self._hint_in(payload)
             if hint is not None and self._duties.get(hint.endpoint) is Duty.OWN:
@@ -188,6 +190,7 @@ class Fellowship:
                         failures=hint.failures,
                         stalls=hint.stalls,
                         inflight=self._inflight.get(hint.endpoint, 0),
+                        age_s=max(0.0, hint.age_s),
                     )
                 )
 
@@ -200,6 +203,7 @@ class Fellowship:
         self._observer.parted(why)
         self._news.clear()
         self._hints.clear()
+        self._hearing.part()
         self._assign(dict.fromkeys(self._posts, Duty.OWN), stretch=self._known, at_shift=shift(self._me))
 
     # Observer and ProbeObserver: what this gateway finds
@@ -234,6 +238,8 @@ class Fellowship:
         if self._tie is not Tie.JOINED or self._duties.get(event.endpoint) is not Duty.REST:
             return
         if event.tokens or event.failures or event.stalls:
+            if event.tokens:
+                self._tokens_at[event.endpoint] = event.at
             old = self._hints.get(event.endpoint, Hint(event.endpoint, 0, 0, 0))
             self._hints[event.endpoint] = Hint(
                 event.endpoint,
@@ -256,7 +262,7 @@ class Fellowship:
     def _convene(self, view: View) -> None:
         self._view = view
         self._posts = dict(deal(self._fleet, view.members or (self._me,), self._mode))
-        self._hearing.convene(view.epoch, frozenset(view.members), self._posts)
+        self._hearing.convene(view.epoch, frozenset(view.members), self._posts, self._clock.now())
 
     def _regathered(self) -> None:
         if self._tie is Tie.JOINED and self._regather_until:
@@ -273,7 +279,12 @@ class Fellowship:
         self._assign(duties)
         for endpoint in handed_over:
             self._believe(endpoint)
+        for endpoint in self._hearing.doubtful:
+            self._wait_for_witness(endpoint)
         self._tell_all()
+
+    def _wait_for_witness(self, endpoint: EndpointId) -> None:
+        self._timers.call_at(self._clock.now() + WITNESS_LIMIT_S, lambda: self._react(endpoint))
 
     def _assign(self, duties: dict[EndpointId, Duty], *, stretch: int = 1, at_shift: float = 0.0) -> None:
         old, self._duties = self._duties, duties
@@ -346,10 +357,12 @@ class Fellowship:
         self._flush_at = None
         news, self._news = self._news, {}
         hints, self._hints = self._hints, {}
+        tokens_at, self._tokens_at = self._tokens_at, {}
         if self._tie is not Tie.JOINED or self._regather_until or not (news or hints):
             return
-        kept = dict(self._kept(news))
-        self._coordinator.tell(Words(self._me, self._view.epoch, kept, tuple(map(_encode, hints.values()))))
+        kept, now = dict(self._kept(news)), self._clock.now()
+        passing = [_encode(hint._replace(age_s=now - tokens_at.get(one, now))) for one, hint in hints.items()]
+        self._coordinator.tell(Words(self._me, self._view.epoch, kept, tuple(passing)))
 
     def _kept(self, news: Iterable[EndpointId]) -> Iterable[tuple[str, bytes]]:
         now = self._clock.now()

@@ -60,6 +60,7 @@ class TrafficSeen:
     """What a worker saw of users' requests at one endpoint since its last report.
 
     ``inflight`` is no difference but a level: the worker's own on its way here, that of all workers on the board.
+    ``age_s``: how long ago the last of the tokens came, where the report was on its way for longer than usual.
     """
 
     at: float
@@ -68,6 +69,7 @@ class TrafficSeen:
     failures: int = 0
     stalls: int = 0
     inflight: int = 0
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

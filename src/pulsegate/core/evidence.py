@@ -88,7 +88,7 @@ def settled(evidence: Evidence) -> Evidence:
 
 def saw_tokens(evidence: Evidence, at: float) -> Evidence:
     """Users' requests got tokens."""
-    return replace(evidence, tokens_at=at)
+    return evidence if _after(evidence.tokens_at, at) else replace(evidence, tokens_at=at)
 
 
 def moved_since(evidence: Evidence, since: float) -> bool:

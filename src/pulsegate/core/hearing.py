@@ -63,6 +63,13 @@ class _Heard(NamedTuple):
     at: float
 
 
+class _Doubt(NamedTuple):
+    """An owner's word needs a witness since then. ``former``: what a witness said that is none any more."""
+
+    since: float
+    former: _Heard | None = None
+
+
 class Hearing:
     """What was said, as one replica heard it."""
 
@@ -72,13 +79,34 @@ class Hearing:
         self._members: frozenset[MemberId] = frozenset()
         self._posts: Mapping[EndpointId, Posts] = {}
         self._heard: dict[EndpointId, dict[MemberId, _Heard]] = {}
-        self._doubtful_at: dict[EndpointId, float] = {}  # since when the owner's word needs a witness
+        self._doubts: dict[EndpointId, _Doubt] = {}
+        self._past: dict[MemberId, tuple[int, int]] = {}  # epoch and sequence up to which words are forgotten
 
-    def convene(self, epoch: int, members: frozenset[MemberId], posts: Mapping[EndpointId, Posts]) -> None:
+    @property
+    def doubtful(self) -> tuple[EndpointId, ...]:
+        """Endpoints whose owner's word needs a witness."""
+        return tuple(self._doubts)
+
+    def part(self) -> None:
+        """Nobody hears anybody: everybody asks for himself, and what was said until now is history."""
+        for heard in self._heard.values():
+            for author, (verdict, _) in heard.items():
+                said = (verdict.epoch, verdict.sequence)
+                self._past[author] = max(self._past.get(author, said), said)
+        self._heard.clear()
+        self._doubts.clear()
+
+    def convene(
+        self, epoch: int, members: frozenset[MemberId], posts: Mapping[EndpointId, Posts], at: float = 0.0
+    ) -> None:
         """There is a new view. What was said by those who left stays until somebody says otherwise.
 
-        Of what was ours until now nobody knew more than we did.
+        Of what was ours until now nobody knew more than we did. A new witness is waited for like the first one, and
+        meanwhile what the former one said counts.
         """
+        doubts = {
+            one: self._passed_on(one, doubt, posts[one], at) for one, doubt in self._doubts.items() if one in posts
+        }
         for endpoint, old in self._posts.items():
             new = posts.get(endpoint)
             if old.owner == self._me and new is not None and new.owner != self._me and endpoint in self._heard:
@@ -90,7 +118,14 @@ class Hearing:
             for endpoint, heard in self._heard.items()
             if endpoint in posts
         }
-        self._doubtful_at = {endpoint: at for endpoint, at in self._doubtful_at.items() if endpoint in posts}
+        self._doubts = {endpoint: doubt for endpoint, doubt in doubts.items() if self._is_doubtful(endpoint)}
+
+    def _passed_on(self, endpoint: EndpointId, doubt: _Doubt, new: Posts, at: float) -> _Doubt:
+        old = self._posts[endpoint].witness
+        if old is None or old == new.witness:
+            return doubt
+        said = self._heard.get(endpoint, {}).get(old)
+        return _Doubt(at, said if said is not None and said.at >= doubt.since else doubt.former)
 
     def hear(self, verdict: Verdict, at: float, *, live: bool = True) -> bool:
         """Whether the verdict counts: not if it is older than what is known, or of one who has been replaced.
@@ -100,6 +135,9 @@ class Hearing:
         posts = self._posts.get(verdict.endpoint)
         if posts is None or verdict.author == self._me:
             return False
+        said = (verdict.epoch, verdict.sequence)
+        if said <= self._past.get(verdict.author, (0, 0)):
+            return False
         heard = self._heard.setdefault(verdict.endpoint, {})
         if verdict.epoch <= self._epoch:
             gone = live and verdict.author not in self._members
@@ -107,20 +145,24 @@ class Hearing:
             if gone or replaced:
                 return False
         last = heard.get(verdict.author)
-        if last is not None and (verdict.epoch, verdict.sequence) <= (last.verdict.epoch, last.verdict.sequence):
+        if last is not None and said <= (last.verdict.epoch, last.verdict.sequence):
             return False
-        if any(verdict.incarnation < other.verdict.incarnation for other in heard.values()):
+        owners = heard.get(posts.owner)
+        if owners is not None and verdict.author != posts.owner and verdict.incarnation < owners.verdict.incarnation:
             return False
         heard[verdict.author] = _Heard(verdict, at)
         self._note_doubt(verdict.endpoint, at)
         return True
 
     def _note_doubt(self, endpoint: EndpointId, at: float) -> None:
-        owners = self._owners(endpoint)
-        if owners is not None and owners.verdict.doubtful:
-            self._doubtful_at.setdefault(endpoint, at)
+        if self._is_doubtful(endpoint):
+            self._doubts.setdefault(endpoint, _Doubt(at))
         else:
-            self._doubtful_at.pop(endpoint, None)
+            self._doubts.pop(endpoint, None)
+
+    def _is_doubtful(self, endpoint: EndpointId) -> bool:
+        owners = self._owners(endpoint)
+        return owners is not None and owners.verdict.doubtful
 
     def _owners(self, endpoint: EndpointId) -> _Heard | None:
         """What the owner said, or else the latest that was said, as by an owner who has left."""
@@ -139,19 +181,21 @@ class Hearing:
             return Duty.REST
         if posts.owner == self._me:
             return Duty.OWN
-        return Duty.WITNESS if posts.witness == self._me and endpoint in self._doubtful_at else Duty.REST
+        return Duty.WITNESS if posts.witness == self._me and endpoint in self._doubts else Duty.REST
 
     def believed(self, endpoint: EndpointId, at: float) -> tuple[Verdict, float] | None:
         """What one who does not ask the endpoint itself should take for true, and when that was said."""
         owners = self._owners(endpoint)
         if owners is None:
             return None
-        posts, since = self._posts[endpoint], self._doubtful_at.get(endpoint)
-        if since is None or posts.witness is None or posts.witness == owners.verdict.author:
+        posts, doubt = self._posts[endpoint], self._doubts.get(endpoint)
+        if doubt is None or posts.witness is None or posts.witness == owners.verdict.author:
             return owners
         witness = self._heard[endpoint].get(posts.witness)
-        if witness is not None and witness.at >= since:
+        if witness is not None and witness.at >= doubt.since:
             return witness
-        if at - since >= WITNESS_LIMIT_S:
+        if at >= doubt.since + WITNESS_LIMIT_S:
             return owners
+        if doubt.former is not None:
+            return doubt.former
         return _Heard(owners.verdict._replace(state=State.DEGRADED, suspect=True), owners.at)

@@ -150,7 +150,7 @@ class Judge:
         watched, pool = scene.watched, scene.pool
         watched.inflight = seen.inflight
         if seen.tokens > 0:
-            watched.evidence = saw_tokens(watched.evidence, scene.at)
+            watched.evidence = saw_tokens(watched.evidence, scene.at - seen.age_s)
             allay(watched, pool)
             if watched.record.state is State.UNHEALTHY:
                 pool.touch(watched)

@@ -108,7 +108,7 @@ def test_a_witness_that_says_nothing_is_not_waited_for_for_ever() -> None:
         said(OWNER, sequence=1),
         said(OWNER, sequence=2),
         said(OWNER, epoch=EPOCH - 1, sequence=99),
-        said(OWNER, sequence=99, life=1),
+        said(WITNESS, State.UNHEALTHY, sequence=99, life=1),
         said(GONE, epoch=EPOCH, sequence=99, life=2),
         said(THIRD, epoch=EPOCH - 1, sequence=99, life=2),
     ],

@@ -1,0 +1,151 @@
+"""Several gateways over one fleet when things come to pass at the wrong moment, on virtual time."""
+
+import asyncio
+
+from pulsegate.core.events import TrafficSeen
+from pulsegate.core.fleet import ProbePolicy
+from pulsegate.core.health import State
+from pulsegate.core.ids import EndpointId
+from pulsegate.core.probe import Fault, FaultClass
+from support.fake_engine import CUDA, FAST, SILENT, Answer
+from support.replicas import Replica, Replicas, World, play
+from support.samples import fleet, pool, spec
+
+NAMES = [f"e{number:02}" for number in range(8)]
+INTERVAL_S = 3.0
+POLICY = ProbePolicy(deep_interval_s=0.0)
+FLEET = fleet(pool(*map(spec, NAMES), probe=POLICY))
+E = "e05"
+STARTING = Answer(after_s=0.01, fault=Fault(kind=FaultClass.STARTING, detail="loading"))
+
+
+async def started(replicas: Replicas, count: int = 3, *, for_s: float = 30.0) -> None:
+    for number in range(1, count + 1):
+        await replicas.start(f"g{number}")
+    await asyncio.sleep(for_s)
+
+
+def owner_of(replicas: Replicas) -> Replica:
+    anybody = next(iter(replicas.all.values()))
+    return replicas.all[str(anybody.fellowship.owner(EndpointId(E)))]
+
+
+def witness_of(replicas: Replicas) -> Replica:
+    return next(one for one in replicas.all.values() if one.fellowship.owner(EndpointId(E)) and _is_witness(one))
+
+
+def _is_witness(replica: Replica) -> bool:
+    posts = replica.fellowship._posts[EndpointId(E)]
+    return posts.witness == replica.name
+
+
+def thirds(replicas: Replicas) -> list[Replica]:
+    aside = (owner_of(replicas), witness_of(replicas))
+    return [one for one in replicas.all.values() if one not in aside]
+
+
+def test_an_endpoint_that_became_another_server_is_still_probed() -> None:
+    world = World()
+    moved = fleet(pool(*(spec(one, url="http://other.test:1" if one == E else None) for one in NAMES), probe=POLICY))
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        for replica in replicas.all.values():
+            replica.prober.change(moved)
+        changed_at = replicas.loop.time()
+        await asyncio.sleep(20)
+        asked = [member for at, member, one in world.probes if one == E and at > changed_at]
+        assert set(asked) == {owner_of(replicas).name}
+        assert {replica.state(E)[0] for replica in replicas.all.values()} == {State.HEALTHY}
+
+    play(FLEET, act, world=world)
+
+
+def test_a_restart_that_only_the_witness_saw_does_not_silence_the_owner() -> None:
+    world = World()
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        owner, witness = owner_of(replicas), witness_of(replicas)
+        world.unreachable.add((str(owner.name), E))
+        world.scripts[E] = lambda _at: STARTING
+        await asyncio.sleep(15)
+        world.scripts.pop(E)
+        await asyncio.sleep(20)
+        status = witness.board.status(EndpointId(E))
+        assert status is not None
+        assert status.incarnation == 2
+        world.unreachable.clear()
+        await asyncio.sleep(60)
+        assert {one.state(E)[0] for one in replicas.all.values()} == {State.HEALTHY}
+        world.scripts[E] = lambda _at: CUDA
+        await asyncio.sleep(10)
+        assert {one.state(E)[0] for one in replicas.all.values()} == {State.UNHEALTHY}
+
+    play(FLEET, act, world=world)
+
+
+def test_what_its_owner_alone_avoids_stays_in_use_when_the_witness_leaves() -> None:
+    world = World()
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas, 5)
+        owner, witness = owner_of(replicas), witness_of(replicas)
+        world.unreachable.add((str(owner.name), E))
+        await asyncio.sleep(40)
+        left_at = replicas.loop.time()
+        await replicas.kill(str(witness.name), noticed_after_s=0.0)
+        await asyncio.sleep(30)
+        for replica in replicas.all.values():
+            if replica is not owner and replica.fellowship.owner(EndpointId(E)) == owner.name:
+                assert replica.became(E, State.UNHEALTHY, left_at) is None, replica.name
+                assert replica.view(E).weight == 100, replica.name
+        assert owner_of(replicas) is owner
+
+    play(FLEET, act, world=world)
+
+
+def test_what_was_said_before_the_backend_was_lost_is_not_believed_after() -> None:
+    world = World()
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        world.scripts[E] = lambda _at: CUDA
+        await asyncio.sleep(20)
+        assert {one.state(E)[0] for one in replicas.all.values()} == {State.UNHEALTHY}
+        owner = owner_of(replicas)
+        replicas.lose_backend()
+        world.scripts.pop(E)
+        await asyncio.sleep(120)
+        assert {one.state(E)[0] for one in replicas.all.values()} == {State.HEALTHY}
+        for number, replica in enumerate((owner, *(one for one in replicas.all.values() if one is not owner))):
+            replicas.loop.call_later(0.3 * number, replicas.meeting.enter, replica.name, replica.fellowship)
+        back_at = replicas.loop.time()
+        await asyncio.sleep(20)
+        for replica in replicas.all.values():
+            assert replica.became(E, State.UNHEALTHY, back_at) is None, replica.name
+            assert replica.view(E).weight == 100, replica.name
+
+    play(FLEET, act, world=world)
+
+
+def test_tokens_from_before_it_froze_do_not_make_a_frozen_endpoint_busy() -> None:
+    world = World()
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas, 2)
+        owner = owner_of(replicas)
+        other = next(one for one in replicas.all.values() if one is not owner)
+        status = owner.board.status(EndpointId(E))
+        assert status is not None
+        assert status.next_probe_at is not None
+        froze_at = status.next_probe_at - 0.05
+        world.scripts[E] = lambda at: SILENT if at >= froze_at else FAST
+        await asyncio.sleep(froze_at - replicas.loop.time())
+        other.fellowship.told(TrafficSeen(at=froze_at, endpoint=EndpointId(E), tokens=5, inflight=1))
+        await asyncio.sleep(30)
+        found = owner.became(E, State.UNHEALTHY, froze_at)
+        assert found is not None
+        assert found - froze_at <= 2.0
+
+    play(FLEET, act, world=world)
