@@ -52,6 +52,9 @@ class World:
             sum(1 for other in of_one if at <= other < at + interval_s) for of_one in times.values() for at in of_one
         )
 
+    def count_of(self, endpoint: str, since: float, until: float) -> int:
+        return sum(1 for at, _, one in self.probes if one == endpoint and since <= at < until)
+
     def by_member(self, since: float, until: float) -> Counter[str]:
         return Counter(member for at, member, _ in self.probes if since <= at < until)
 

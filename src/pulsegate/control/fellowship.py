@@ -12,6 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from pulsegate.control.coordination import Coordinator, View, Words
+from pulsegate.control.hints import Hint, Hints
+from pulsegate.control.hints import decode as decode_hint
 from pulsegate.control.ports import Clock, FellowshipObserver, Timers
 from pulsegate.control.reports import ProbeReport
 from pulsegate.core.board import Board
@@ -25,6 +27,9 @@ from pulsegate.core.sharding import Mode, Posts, deal, shift
 
 REFRESH_S = 10.0
 """How often verdicts that did not change are told again: times to first token, and when an endpoint was probed last."""
+
+QUIET_TURNS = 3
+"""How often ``REFRESH_S`` may pass without a word about an endpoint before its witness stands in for its owner."""
 
 HINT_S = 0.5
 """How long tokens that users got at other gateways' endpoints are collected; failures are told at once."""
@@ -43,16 +48,6 @@ class Tie(StrEnum):
     PARTED = "parted"  # the backend cannot be reached
 
 
-class Hint(NamedTuple):
-    """What users of one gateway met at an endpoint that another gateway probes. ``age_s``: of the last token."""
-
-    endpoint: EndpointId
-    tokens: int
-    failures: int
-    stalls: int
-    age_s: float = 0.0
-
-
 class Company(NamedTuple):
     """This gateway among others, for people. ``owned``: how many endpoints it probes for all. ``why``: it parted."""
 
@@ -66,7 +61,6 @@ class Company(NamedTuple):
 
 
 _decode_verdict = msgspec.msgpack.Decoder(Verdict).decode
-_decode_hint = msgspec.msgpack.Decoder(Hint).decode
 
 
 class Fellowship:
@@ -110,10 +104,10 @@ class Fellowship:
         self._why = ""
         self._regather_until = 0.0
         self._duties: dict[EndpointId, Duty] = {}
+        self._quiet: dict[EndpointId, int] = {}  # how many times ``REFRESH_S`` nobody said anything
         self._sequence = 0
         self._news: dict[EndpointId, None] = {}
-        self._hints: dict[EndpointId, Hint] = {}
-        self._tokens_at: dict[EndpointId, float] = {}  # of the hints: when the last one came
+        self._hints = Hints()
         self._inflight: dict[EndpointId, int] = {}
         self._flush_at: float | None = None
         self._settled = asyncio.Event()
@@ -139,6 +133,8 @@ class Fellowship:
         """Who probes this endpoint; None if it is not known."""
         if self._tie is Tie.PARTED:
             return self._me
+        if self._tie is Tie.JOINING:
+            return None
         posts = self._posts.get(endpoint)
         return None if posts is None else posts.owner
 
@@ -146,16 +142,16 @@ class Fellowship:
 
     def joined(self, view: View, picture: Sequence[bytes]) -> None:
         """We take part."""
-        came_back = self._tie is Tie.PARTED
+        waits = self._tie is Tie.PARTED or self._regather_until > 0.0
         self._tie, self._why = Tie.JOINED, ""
         self._observer.joined(view)
         self._convene(view)
         now = self._clock.now()
         for payload in picture:
             verdict = self._verdict_in(payload)
-            if verdict is not None:
-                self._hearing.hear(verdict, now, live=False)
-        if came_back and len(view.members) < self._known:
+            if verdict is not None and self._hearing.hear(verdict, now, live=False):
+                self._quiet.pop(verdict.endpoint, None)
+        if waits and len(view.members) < self._known:
             self._regather_until = now + REGATHER_S
             self._timers.call_at(self._regather_until, self._regathered)
         else:
@@ -176,23 +172,14 @@ class Fellowship:
         for payload in words.kept.values():
             verdict = self._verdict_in(payload)
             if verdict is not None and self._hearing.hear(verdict, now):
+                self._quiet.pop(verdict.endpoint, None)
                 self._react(verdict.endpoint)
                 if verdict.doubtful:
                     self._wait_for_witness(verdict.endpoint)
         for payload in words.passing:
             hint = self._hint_in(payload)
             if hint is not None and self._duties.get(hint.endpoint) is Duty.OWN:
-                self._tell_board(
-                    TrafficSeen(
-                        at=now,
-                        endpoint=hint.endpoint,
-                        tokens=hint.tokens,
-                        failures=hint.failures,
-                        stalls=hint.stalls,
-                        inflight=self._inflight.get(hint.endpoint, 0),
-                        age_s=max(0.0, hint.age_s),
-                    )
-                )
+                self._tell_board(hint.as_traffic(now, self._inflight.get(hint.endpoint, 0)))
 
     def parted(self, why: str) -> None:
         """The others cannot be reached: probe everything, as seldom as there are gateways that do the same."""
@@ -204,6 +191,7 @@ class Fellowship:
         self._news.clear()
         self._hints.clear()
         self._hearing.part()
+        self._quiet.clear()
         self._assign(dict.fromkeys(self._posts, Duty.OWN), stretch=self._known, at_shift=shift(self._me))
 
     # Observer and ProbeObserver: what this gateway finds
@@ -238,16 +226,7 @@ class Fellowship:
         if self._tie is not Tie.JOINED or self._duties.get(event.endpoint) is not Duty.REST:
             return
         if event.tokens or event.failures or event.stalls:
-            if event.tokens:
-                self._tokens_at[event.endpoint] = event.at
-            old = self._hints.get(event.endpoint, Hint(event.endpoint, 0, 0, 0))
-            self._hints[event.endpoint] = Hint(
-                event.endpoint,
-                old.tokens + event.tokens,
-                old.failures + event.failures,
-                old.stalls + event.stalls,
-            )
-            urgent = event.failures > 0 or event.stalls > 0
+            urgent = self._hints.add(event)
             self._flush_by(self._clock.now() + (0.0 if urgent else HINT_S))
 
     # who probes what
@@ -261,27 +240,50 @@ class Fellowship:
 
     def _convene(self, view: View) -> None:
         self._view = view
-        self._posts = dict(deal(self._fleet, view.members or (self._me,), self._mode))
+        old, self._posts = self._posts, dict(deal(self._fleet, view.members or (self._me,), self._mode))
+        self._quiet = {
+            one: turns
+            for one, turns in self._quiet.items()
+            if one in self._posts and old[one].owner == self._posts[one].owner
+        }
         self._hearing.convene(view.epoch, frozenset(view.members), self._posts, self._clock.now())
 
     def _regathered(self) -> None:
-        if self._tie is Tie.JOINED and self._regather_until:
+        if self._tie is Tie.JOINED and 0.0 < self._regather_until <= self._clock.now():
             self._divide()
 
     def _divide(self) -> None:
         self._regather_until = 0.0
         self._known = max(1, len(self._view.members))
-        duties = {endpoint: self._hearing.duty(endpoint) for endpoint in self._posts}
+        duties = {endpoint: self._duty(endpoint) for endpoint in self._posts}
         for endpoint in duties:
             if self._duties.get(endpoint, Duty.REST) is Duty.REST:
                 self._believe(endpoint)  # who takes over goes on from what is known
-        handed_over = [one for one, duty in duties.items() if duty is Duty.REST and one in self._duties]
+        held = {one for one, duty in self._duties.items() if duty is not Duty.REST}
+        handed_over = [one for one, duty in duties.items() if duty is Duty.REST and one in held]
         self._assign(duties)
         for endpoint in handed_over:
             self._believe(endpoint)
         for endpoint in self._hearing.doubtful:
             self._wait_for_witness(endpoint)
         self._tell_all()
+
+    def _duty(self, endpoint: EndpointId) -> Duty:
+        """Also of who stands in for an owner that says nothing: the witness first, then whoever comes first."""
+        duty, turns = self._hearing.duty(endpoint), self._quiet.get(endpoint, 0)
+        if duty is not Duty.REST or turns < QUIET_TURNS:
+            return duty
+        return Duty.OWN if turns > QUIET_TURNS or self._posts[endpoint].witness == self._me else Duty.REST
+
+    def _mind_the_quiet(self) -> None:
+        """Somebody must probe what its owner does not: another version, another configuration, or it is stuck."""
+        if self._tie is not Tie.JOINED or self._regather_until:
+            return
+        for endpoint in self._posts:
+            if self._hearing.duty(endpoint) is Duty.REST:
+                self._quiet[endpoint] = self._quiet.get(endpoint, 0) + 1
+                if self._duty(endpoint) is not self._duties.get(endpoint):
+                    self._react(endpoint)
 
     def _wait_for_witness(self, endpoint: EndpointId) -> None:
         self._timers.call_at(self._clock.now() + WITNESS_LIMIT_S, lambda: self._react(endpoint))
@@ -309,7 +311,7 @@ class Fellowship:
         """Something was said about this endpoint."""
         if self._tie is not Tie.JOINED or self._regather_until or endpoint not in self._duties:
             return
-        duty, old = self._hearing.duty(endpoint), self._duties[endpoint]
+        duty, old = self._duty(endpoint), self._duties[endpoint]
         if duty is Duty.REST or old is Duty.REST:
             self._believe(endpoint)  # a witness begins with what is believed
         if duty is not old:
@@ -341,6 +343,7 @@ class Fellowship:
     async def _refresh(self) -> None:
         while True:
             await self._clock.sleep(REFRESH_S)
+            self._mind_the_quiet()
             self._tell_all()
 
     def _tell_all(self) -> None:
@@ -356,13 +359,10 @@ class Fellowship:
     def _flush(self) -> None:
         self._flush_at = None
         news, self._news = self._news, {}
-        hints, self._hints = self._hints, {}
-        tokens_at, self._tokens_at = self._tokens_at, {}
+        hints = self._hints.take(self._clock.now())
         if self._tie is not Tie.JOINED or self._regather_until or not (news or hints):
             return
-        kept, now = dict(self._kept(news)), self._clock.now()
-        passing = [_encode(hint._replace(age_s=now - tokens_at.get(one, now))) for one, hint in hints.items()]
-        self._coordinator.tell(Words(self._me, self._view.epoch, kept, tuple(passing)))
+        self._coordinator.tell(Words(self._me, self._view.epoch, dict(self._kept(news)), hints))
 
     def _kept(self, news: Iterable[EndpointId]) -> Iterable[tuple[str, bytes]]:
         now = self._clock.now()
@@ -384,7 +384,7 @@ class Fellowship:
 
     def _hint_in(self, payload: bytes) -> Hint | None:
         try:
-            return _decode_hint(payload)
+            return decode_hint(payload)
         except msgspec.DecodeError as exc:
             self._observer.misunderstood(str(exc))
             return None

@@ -18,6 +18,10 @@ WITNESS_LIMIT_S = 5.0
 """How long a verdict waits for its witness: two timeouts, the way there and back, and something to spare."""
 
 
+SILENT_S = 25.0
+"""Who has said nothing about its endpoint for so long is not listened to before others: two refreshes and more."""
+
+
 class Verdict(NamedTuple):
     """What one replica says about one endpoint.
 
@@ -141,7 +145,8 @@ class Hearing:
         heard = self._heard.setdefault(verdict.endpoint, {})
         if verdict.epoch <= self._epoch:
             gone = live and verdict.author not in self._members
-            replaced = verdict.author not in (posts.owner, posts.witness) and any(one in heard for one in posts)
+            spoke = any(at - one.at < SILENT_S for author, one in heard.items() if author in posts)
+            replaced = spoke and verdict.author not in (posts.owner, posts.witness)
             if gone or replaced:
                 return False
         last = heard.get(verdict.author)
@@ -169,9 +174,9 @@ class Hearing:
         heard = self._heard.get(endpoint)
         if not heard:
             return None
-        posts = self._posts[endpoint]
-        if posts.owner in heard:
-            return heard[posts.owner]
+        owners = heard.get(self._posts[endpoint].owner)
+        if owners is not None and all(one.at - owners.at < SILENT_S for one in heard.values()):
+            return owners
         return max(heard.values(), key=lambda one: (one.verdict.epoch, one.at))
 
     def duty(self, endpoint: EndpointId) -> Duty:

@@ -7,6 +7,7 @@ from pulsegate.core.fleet import ProbePolicy
 from pulsegate.core.health import State
 from pulsegate.core.ids import EndpointId
 from pulsegate.core.probe import Fault, FaultClass
+from pulsegate.core.sharding import Mode, Posts, deal
 from support.fake_engine import CUDA, FAST, SILENT, Answer
 from support.replicas import Replica, Replicas, World, play
 from support.samples import fleet, pool, spec
@@ -25,23 +26,16 @@ async def started(replicas: Replicas, count: int = 3, *, for_s: float = 30.0) ->
     await asyncio.sleep(for_s)
 
 
+def posts_of(replicas: Replicas) -> Posts:
+    return deal(FLEET, replicas.meeting.view.members, Mode.SHARD)[EndpointId(E)]
+
+
 def owner_of(replicas: Replicas) -> Replica:
-    anybody = next(iter(replicas.all.values()))
-    return replicas.all[str(anybody.fellowship.owner(EndpointId(E)))]
+    return replicas.all[posts_of(replicas).owner]
 
 
 def witness_of(replicas: Replicas) -> Replica:
-    return next(one for one in replicas.all.values() if one.fellowship.owner(EndpointId(E)) and _is_witness(one))
-
-
-def _is_witness(replica: Replica) -> bool:
-    posts = replica.fellowship._posts[EndpointId(E)]
-    return posts.witness == replica.name
-
-
-def thirds(replicas: Replicas) -> list[Replica]:
-    aside = (owner_of(replicas), witness_of(replicas))
-    return [one for one in replicas.all.values() if one not in aside]
+    return replicas.all[str(posts_of(replicas).witness)]
 
 
 def test_an_endpoint_that_became_another_server_is_still_probed() -> None:
@@ -149,3 +143,77 @@ def test_tokens_from_before_it_froze_do_not_make_a_frozen_endpoint_busy() -> Non
         assert found - froze_at <= 2.0
 
     play(FLEET, act, world=world)
+
+
+def test_an_endpoint_that_only_one_gateway_knows_is_probed_by_it() -> None:
+    world = World()
+    names = [f"e{number:02}" for number in range(16)]
+    larger = fleet(pool(*map(spec, names), probe=POLICY))
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        ahead = replicas.all["g1"]
+        ahead.prober.change(larger)
+        await asyncio.sleep(60)
+        assert {ahead.state(name)[0] for name in names} == {State.HEALTHY}
+        await asyncio.sleep(30)
+        assert all(world.count_of(name, 70, 120) <= 2 * 50 / INTERVAL_S for name in names)
+        for replica in replicas.all.values():
+            replica.prober.change(larger)
+        changed_at = replicas.loop.time()
+        await asyncio.sleep(60)
+        for replica in replicas.all.values():
+            assert {replica.state(name)[0] for name in names} == {State.HEALTHY}
+        assert world.most_per(INTERVAL_S * 0.9, changed_at + 10, changed_at + 60) == 1
+
+    play(FLEET, act, world=world)
+
+
+def test_a_witness_stands_in_for_an_owner_that_says_nothing() -> None:
+    world = World()
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        owner, witness = owner_of(replicas), witness_of(replicas)
+        pass_on = replicas.meeting.pass_on
+        replicas.meeting.pass_on = lambda words: words.author == owner.name or pass_on(words)  # type: ignore[method-assign]
+        await asyncio.sleep(45)
+        quiet_at = replicas.loop.time()
+        world.scripts[E] = lambda _at: CUDA
+        await asyncio.sleep(10)
+        assert {one.state(E)[0] for one in replicas.all.values()} == {State.UNHEALTHY}
+        asked = {member for at, member, one in world.probes if one == E and at > quiet_at}
+        assert asked == {owner.name, witness.name}
+        world.scripts.pop(E)
+        replicas.meeting.pass_on = pass_on  # type: ignore[method-assign]
+        await asyncio.sleep(60)
+        back_at = replicas.loop.time()
+        await asyncio.sleep(20)
+        assert {one.state(E)[0] for one in replicas.all.values()} == {State.HEALTHY}
+        assert {member for at, member, one in world.probes if one == E and at > back_at} == {owner.name}
+
+    play(FLEET, act, world=world)
+
+
+def test_who_comes_back_first_waits_for_the_others_even_if_it_must_hear_everything_twice() -> None:
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        replicas.lose_backend()
+        await asyncio.sleep(10)
+        first = replicas.all["g1"]
+        replicas.meeting.enter(first.name, first.fellowship)
+        first.fellowship.joined(replicas.meeting.view, ())
+        assert first.fellowship.company.owned == len(NAMES)
+        assert first.news.said[-1].startswith("joined")
+
+    play(FLEET, act)
+
+
+def test_nobody_owns_anything_before_the_others_were_heard() -> None:
+    async def act(replicas: Replicas) -> None:
+        replicas.meeting.enter = lambda _member, _listener: None  # type: ignore[method-assign]
+        alone = await replicas.start("g1")
+        await asyncio.sleep(1)
+        assert alone.fellowship.owner(EndpointId(E)) is None
+
+    play(FLEET, act)
