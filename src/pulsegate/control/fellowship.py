@@ -377,10 +377,14 @@ class Fellowship:
 
     def _verdict_in(self, payload: bytes) -> Verdict | None:
         try:
-            return _decode_verdict(payload)
+            verdict = _decode_verdict(payload)
         except msgspec.DecodeError as exc:
             self._observer.misunderstood(str(exc))
             return None
+        if not verdict.is_sound:
+            self._observer.misunderstood("a verdict that no gateway gives")
+            return None
+        return verdict
 
     def _hint_in(self, payload: bytes) -> Hint | None:
         try:

@@ -12,6 +12,7 @@ kept       hash    key -> the latest value, whoever told it
 Time is read inside the scripts: no other clock judges who is late, so clocks of hosts need not agree.
 """
 
+import re
 from collections.abc import Sequence
 from hashlib import sha1
 from typing import NamedTuple, cast
@@ -152,6 +153,7 @@ def _script(body: str) -> Script:
     return Script(source, sha1(source.encode()).hexdigest())  # noqa: S324 - the name that Redis gives it
 
 
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _BEAT_SCRIPT, _TELL_SCRIPT, _LEAVE_SCRIPT = _script(_BEAT), _script(_TELL), _script(_LEAVE)
 _DECODER = msgspec.msgpack.Decoder(Message)
 
@@ -172,7 +174,8 @@ class Fleet:
         new_epoch, admitted, new_revision, members, values = cast(
             "tuple[int, int, int, list[bytes], list[bytes] | None]", answer
         )
-        view = View(new_epoch, tuple(MemberId(member.decode()) for member in members))
+        names = (member.decode(errors="replace") for member in members)
+        view = View(new_epoch, tuple(MemberId(name) for name in names if _is_name(name)))
         return Beat(view, admitted, new_revision, values)
 
     async def tell(self, line: Line, words: Words) -> bool:
@@ -192,6 +195,17 @@ class Fleet:
 def read_message(payload: bytes) -> Message | None:
     """None for what no Pulsegate of this version wrote: the revision tells that something was missed."""
     try:
-        return _DECODER.decode(payload)
+        message = _DECODER.decode(payload)
     except msgspec.DecodeError:
         return None
+    if message.words is not None and not _is_name(message.words.author):
+        return None
+    if message.view is not None:
+        members = tuple(filter(_is_name, message.view.members))
+        message = message._replace(view=message.view._replace(members=members))
+    return message
+
+
+def _is_name(member: str) -> bool:
+    """Whether a gateway can have given itself that name, which goes into logs and pages; others may write here, too."""
+    return _NAME.fullmatch(member) is not None

@@ -8,6 +8,7 @@ are dropped: a process that was stopped and goes on must not undo what happened 
 
 from collections.abc import Mapping
 from enum import Enum, auto
+from math import isfinite
 from typing import NamedTuple
 
 from pulsegate.core.health import Reason, State
@@ -47,6 +48,12 @@ class Verdict(NamedTuple):
     served_model: str | None = None
     ttft_s: float | None = None
     probed_s: float | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a gateway can have said that: ages are finite, and draining is nobody's verdict."""
+        ages = (self.age_s, self.ttft_s or 0.0, self.probed_s or 0.0)
+        return all(map(isfinite, ages)) and self.state is not State.DRAINING
 
     @property
     def doubtful(self) -> bool:

@@ -149,6 +149,14 @@ def test_who_owned_an_endpoint_does_not_go_back_to_what_others_said_before() -> 
     assert owner.believed(E, 2.0) is None
 
 
+@pytest.mark.parametrize("age_s", [float("nan"), float("inf")])
+def test_no_gateway_gives_such_a_verdict(age_s: float) -> None:
+    assert said(OWNER).is_sound
+    assert not said(OWNER)._replace(age_s=age_s).is_sound
+    assert not said(OWNER)._replace(probed_s=age_s).is_sound
+    assert not said(OWNER, State.DRAINING).is_sound
+
+
 def test_strangers_and_ourselves_are_not_listened_to() -> None:
     third = at_the_table(THIRD)
     assert not third.hear(said(THIRD), 1.0)
