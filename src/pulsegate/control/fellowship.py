@@ -232,6 +232,7 @@ class Fellowship:
     # who probes what
 
     def _fleet_changed(self) -> None:
+        self._hearing.keep_only(self._board.is_about_ours)
         self._convene(self._view)
         if self._tie is Tie.JOINED:
             self._divide()
@@ -384,7 +385,7 @@ class Fellowship:
         if not verdict.is_sound:
             self._observer.misunderstood("a verdict that no gateway gives")
             return None
-        return verdict
+        return verdict if self._board.is_about_ours(verdict) else None
 
     def _hint_in(self, payload: bytes) -> Hint | None:
         try:

@@ -149,6 +149,11 @@ class Board:
         watched = self._watched.get(endpoint)
         return None if watched is None or watched.resting else verdict_of(watched, at)
 
+    def is_about_ours(self, verdict: Verdict) -> bool:
+        """Whether another gateway means the same server by that endpoint's id."""
+        watched = self._watched.get(verdict.endpoint)
+        return watched is not None and watched.server == verdict.server
+
     def outcome(self, endpoint: EndpointId, at: float) -> Outcome | None:
         """What the probe that ended ``at`` this moment amounted to; None if it did not count (an earlier life)."""
         watched = self._watched.get(endpoint)

@@ -6,7 +6,7 @@ counts for everybody but the owner, who avoids what it cannot use. Words of repl
 are dropped: a process that was stopped and goes on must not undo what happened since.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from math import isfinite
 from typing import NamedTuple
@@ -28,7 +28,8 @@ class Verdict(NamedTuple):
 
     ``epoch`` and ``sequence`` order words: the epoch of the view in which it was said, and a number that grows with
     each word of its author. Times are ages, because clocks differ: ``age_s`` since the state or reason changed,
-    ``probed_s`` since the last probe (None: never).
+    ``probed_s`` since the last probe (None: never). ``server`` tells what stands behind the endpoint's id, by which
+    gateways with different configurations may mean different servers.
     """
 
     endpoint: EndpointId
@@ -45,6 +46,7 @@ class Verdict(NamedTuple):
     streak: int
     fails: int
     deep_due: bool
+    server: str = ""
     served_model: str | None = None
     ttft_s: float | None = None
     probed_s: float | None = None
@@ -106,6 +108,12 @@ class Hearing:
                 self._past[author] = max(self._past.get(author, said), said)
         self._heard.clear()
         self._doubts.clear()
+
+    def keep_only(self, counts: Callable[[Verdict], bool]) -> None:
+        """Forget all other verdicts."""
+        for heard in self._heard.values():
+            for author in [who for who, one in heard.items() if not counts(one.verdict)]:
+                del heard[author]
 
     def convene(
         self, epoch: int, members: frozenset[MemberId], posts: Mapping[EndpointId, Posts], at: float = 0.0

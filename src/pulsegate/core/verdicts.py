@@ -35,6 +35,7 @@ def verdict_of(watched: Watched, at: float) -> Verdict:
         streak=record.streak,
         fails=record.fails,
         deep_due=record.deep_due,
+        server=watched.server,
         served_model=watched.served_model,
         ttft_s=watched.ttft_s,
         probed_s=None if watched.last_probe_at is None else at - watched.last_probe_at,

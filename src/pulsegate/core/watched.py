@@ -2,6 +2,7 @@
 
 from collections import deque
 from enum import Enum, auto
+from hashlib import blake2b
 
 from pulsegate.core.baseline import Baseline
 from pulsegate.core.ejection import INNOCENT, Standing
@@ -55,6 +56,7 @@ class Watched:
         self.spec = spec
         self.policy = policy
         self.phase = phase(spec.id)
+        self.server = blake2b(repr(_identity(spec)).encode(), digest_size=8).hexdigest()  # the same at all gateways
         self.incarnation = Incarnation(1)
         self.resting = False  # another gateway probes it
         self.taken_over = False  # another gateway did, and it has not been probed here since

@@ -55,6 +55,27 @@ def test_an_endpoint_that_became_another_server_is_still_probed() -> None:
     play(FLEET, act, world=world)
 
 
+def test_what_others_say_of_the_server_that_was_there_before_is_not_believed() -> None:
+    world = World()
+    moved = fleet(pool(*(spec(one, url="http://other.test:1" if one == E else None) for one in NAMES), probe=POLICY))
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        ahead = next(one for one in replicas.all.values() if one.name not in posts_of(replicas))
+        world.unreachable.add((str(ahead.name), E))  # the new server is not there yet
+        ahead.prober.change(moved)
+        changed_at = replicas.loop.time()
+        await asyncio.sleep(60)
+        assert ahead.became(E, State.HEALTHY, changed_at) is None
+        assert ahead.view(E).weight == 0
+        assert all(one.state(E)[0] is State.HEALTHY for one in replicas.all.values() if one is not ahead)
+        world.unreachable.clear()
+        await asyncio.sleep(60)
+        assert ahead.state(E)[0] is State.HEALTHY
+
+    play(FLEET, act, world=world)
+
+
 def test_a_restart_that_only_the_witness_saw_does_not_silence_the_owner() -> None:
     world = World()
 
