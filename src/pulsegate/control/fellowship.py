@@ -97,7 +97,7 @@ class Fellowship:
         self._told_board: Callable[[Event], object] | None = None
         self._fleet = Fleet(pools=(), routes=())
         self._posts: dict[EndpointId, Posts] = {}
-        self._hearing = Hearing(me)
+        self._hearing = Hearing(me, board.is_about_ours)
         self._view = View(0, (me,))
         self._known = 1  # how many took part when the backend was last there
         self._tie = Tie.JOINING
@@ -232,7 +232,6 @@ class Fellowship:
     # who probes what
 
     def _fleet_changed(self) -> None:
-        self._hearing.keep_only(self._board.is_about_ours)
         self._convene(self._view)
         if self._tie is Tie.JOINED:
             self._divide()
@@ -385,7 +384,7 @@ class Fellowship:
         if not verdict.is_sound:
             self._observer.misunderstood("a verdict that no gateway gives")
             return None
-        return verdict if self._board.is_about_ours(verdict) else None
+        return verdict
 
     def _hint_in(self, payload: bytes) -> Hint | None:
         try:

@@ -86,8 +86,11 @@ class _Doubt(NamedTuple):
 class Hearing:
     """What was said, as one replica heard it."""
 
-    def __init__(self, me: MemberId) -> None:
+    def __init__(self, me: MemberId, is_about_ours: Callable[[Verdict], bool] = lambda _verdict: True) -> None:
+        """``is_about_ours``: whether a verdict is about a server that is watched here."""
         self._me = me
+        self._is_about_ours = is_about_ours
+        self._early: dict[EndpointId, _Heard] = {}  # of servers that are not watched here yet; the oldest first
         self._epoch = 0
         self._members: frozenset[MemberId] = frozenset()
         self._posts: Mapping[EndpointId, Posts] = {}
@@ -108,12 +111,7 @@ class Hearing:
                 self._past[author] = max(self._past.get(author, said), said)
         self._heard.clear()
         self._doubts.clear()
-
-    def keep_only(self, counts: Callable[[Verdict], bool]) -> None:
-        """Forget all other verdicts."""
-        for heard in self._heard.values():
-            for author in [who for who, one in heard.items() if not counts(one.verdict)]:
-                del heard[author]
+        self._early.clear()
 
     def convene(
         self, epoch: int, members: frozenset[MemberId], posts: Mapping[EndpointId, Posts], at: float = 0.0
@@ -133,11 +131,19 @@ class Hearing:
                 self._heard[endpoint] = {who: one for who, one in heard.items() if one.verdict.epoch > self._epoch}
         self._epoch, self._members, self._posts = epoch, members, posts
         self._heard = {
-            endpoint: {author: one for author, one in heard.items() if author in members or len(heard) == 1}
+            endpoint: {
+                author: one
+                for author, one in heard.items()
+                if (author in members or len(heard) == 1) and self._is_about_ours(one.verdict)
+            }
             for endpoint, heard in self._heard.items()
             if endpoint in posts
         }
         self._doubts = {endpoint: doubt for endpoint, doubt in doubts.items() if self._is_doubtful(endpoint)}
+        early, self._early = self._early, {}
+        for verdict, heard_at in early.values():
+            if at - heard_at < SILENT_S:
+                self.hear(verdict, heard_at)
 
     def _passed_on(self, endpoint: EndpointId, doubt: _Doubt, new: Posts, at: float) -> _Doubt:
         old = self._posts[endpoint].witness
@@ -152,7 +158,10 @@ class Hearing:
         ``live`` False: it was kept for those who come later, so its author may have left.
         """
         posts = self._posts.get(verdict.endpoint)
-        if posts is None or verdict.author == self._me:
+        if verdict.author == self._me:
+            return False
+        if posts is None or not self._is_about_ours(verdict):
+            self._keep_for_later(verdict, at)
             return False
         said = (verdict.epoch, verdict.sequence)
         if said <= self._past.get(verdict.author, (0, 0)):
@@ -179,6 +188,13 @@ class Hearing:
             self._doubts.setdefault(endpoint, _Doubt(at))
         else:
             self._doubts.pop(endpoint, None)
+
+    def _keep_for_later(self, verdict: Verdict, at: float) -> None:
+        """Others may have a new configuration before us. What is not said again is forgotten."""
+        self._early.pop(verdict.endpoint, None)
+        self._early[verdict.endpoint] = _Heard(verdict, at)
+        while at - (oldest := next(iter(self._early.values()))).at >= SILENT_S:
+            del self._early[oldest.verdict.endpoint]
 
     def _is_doubtful(self, endpoint: EndpointId) -> bool:
         owners = self._owners(endpoint)

@@ -190,6 +190,23 @@ def test_an_endpoint_that_only_one_gateway_knows_is_probed_by_it() -> None:
     play(FLEET, act, world=world)
 
 
+def test_who_gets_a_new_configuration_last_knows_at_once_what_the_others_know() -> None:
+    names = [f"e{number:02}" for number in range(16)]
+    larger = fleet(pool(*map(spec, names), probe=POLICY))
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        for name in ("g1", "g2"):
+            replicas.all[name].prober.change(larger)
+        await asyncio.sleep(62)
+        last = replicas.all["g3"]
+        last.prober.change(larger)
+        await asyncio.sleep(0.01)
+        assert {last.state(name)[0] for name in names} == {State.HEALTHY}
+
+    play(FLEET, act)
+
+
 def test_a_witness_stands_in_for_an_owner_that_says_nothing() -> None:
     world = World()
 

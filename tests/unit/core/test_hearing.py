@@ -3,7 +3,7 @@
 import pytest
 
 from pulsegate.core.health import Reason, State
-from pulsegate.core.hearing import WITNESS_LIMIT_S, Duty, Hearing, Verdict
+from pulsegate.core.hearing import SILENT_S, WITNESS_LIMIT_S, Duty, Hearing, Verdict
 from pulsegate.core.ids import EndpointId, Incarnation, MemberId
 from pulsegate.core.sharding import Posts
 
@@ -140,6 +140,44 @@ def test_what_was_kept_for_newcomers_counts_though_its_author_has_left() -> None
     third = at_the_table(THIRD)
     assert third.hear(said(GONE, epoch=EPOCH - 1), 1.0, live=False)
     assert state_for(third, 1.0) is State.HEALTHY
+
+
+def test_words_of_endpoints_that_nobody_watches_here_are_kept_for_a_while_only() -> None:
+    third = at_the_table(THIRD)
+    for number in range(100):
+        assert not third.hear(said(OWNER)._replace(endpoint=EndpointId(f"e{number}")), float(number))
+    posts = {EndpointId(f"e{number}"): Posts(OWNER, WITNESS) for number in range(100)}
+    third.convene(EPOCH, frozenset({OWNER, WITNESS, THIRD}), posts, 99.0)
+    assert [one for one in posts if third.believed(one, 99.0)] == list(posts)[-int(SILENT_S) :]
+
+
+def test_before_an_outage_is_not_after_it() -> None:
+    third = at_the_table(THIRD)
+    third.hear(said(OWNER, State.UNHEALTHY, sequence=7, hard=True), 1.0)
+    third.part()
+    assert third.believed(E, 2.0) is None
+    assert not third.hear(said(OWNER, State.UNHEALTHY, sequence=7, hard=True), 60.0, live=False)
+    assert third.hear(said(OWNER, sequence=8), 61.0)
+    assert state_for(third, 61.0) is State.HEALTHY
+
+
+def test_until_a_new_witness_has_answered_what_the_former_one_said_counts() -> None:
+    third = at_the_table(THIRD)
+    third.hear(said(OWNER, State.UNHEALTHY), 1.0)
+    third.hear(said(WITNESS), 2.0)
+    third.convene(EPOCH + 1, frozenset({OWNER, THIRD, GONE}), {E: Posts(OWNER, GONE)}, 60.0)
+    assert state_for(third, 60.0) is State.HEALTHY
+    assert state_for(third, 60.0 + WITNESS_LIMIT_S) is State.UNHEALTHY
+    third.hear(said(GONE, State.UNHEALTHY, epoch=EPOCH + 1), 61.0)
+    assert state_for(third, 61.0) is State.UNHEALTHY
+
+
+def test_an_owner_that_knows_fewer_lives_than_its_witness_is_heard() -> None:
+    third = at_the_table(THIRD)
+    third.hear(said(OWNER, State.UNHEALTHY), 1.0)
+    third.hear(said(WITNESS, life=2), 2.0)
+    assert third.hear(said(OWNER, State.UNHEALTHY, sequence=2, hard=True), 3.0)
+    assert state_for(third, 3.0) is State.UNHEALTHY
 
 
 def test_who_owned_an_endpoint_does_not_go_back_to_what_others_said_before() -> None:
