@@ -70,7 +70,7 @@ class Pool:
         self.spec = spec
         self.members = {watched.id: watched for watched in members}
         for group in (self._unhealthy, self._held, self._ramping, self._touched):
-            for gone in [one for one in group if one not in self.members]:
+            for gone in [one for one, watched in group.items() if self.members.get(one) is not watched]:
                 del group[gone]
         self.healthy &= self.members.keys()
         self.degraded &= self.members.keys()

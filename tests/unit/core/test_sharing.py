@@ -156,3 +156,20 @@ def test_the_network_is_judged_by_what_is_probed_from_here() -> None:
     among.rest(*NAMES[4:])
     effects = [effect for due in among.due() for effect in among.answered(due, FaultClass.UNREACHABLE)]
     assert AlertKind.NETWORK_SUSPECT in {effect.kind for effect in effects if isinstance(effect, Alerted)}
+
+
+def test_a_new_server_does_not_wait_for_the_slow_start_of_the_one_before() -> None:
+    among, one = Among(*NAMES), NAMES[0]
+    for name in NAMES:
+        among.hear(name, State.HEALTHY)
+    among.hear(one, State.UNHEALTHY, Reason.CUDA)
+    among.at += 1.0
+    among.hear(one, State.HEALTHY)
+    among.at += 11.0
+    among.board.apply(Tick(at=among.at))
+    assert 0 < among.status(one).weight < 100
+    specs = [spec(name, url="http://other.test:1" if name == one else None) for name in NAMES]
+    among.board.apply(FleetChanged(at=among.at, fleet=fleet(pool(*specs, probe=POLICY))))
+    assert among.status(one).weight == 0
+    among.hear(one, State.HEALTHY)
+    assert among.status(one).weight == 100
