@@ -28,8 +28,8 @@ class Verdict(NamedTuple):
 
     ``epoch`` and ``sequence`` order words: the epoch of the view in which it was said, and a number that grows with
     each word of its author. Times are ages, because clocks differ: ``age_s`` since the state or reason changed,
-    ``probed_s`` since the last probe (None: never). ``server`` tells what stands behind the endpoint's id, by which
-    gateways with different configurations may mean different servers.
+    ``probed_s`` since the last probe (None: never), ``deep_s`` since the last deep one. ``server`` tells what stands
+    behind the endpoint's id, by which gateways with different configurations may mean different servers.
     """
 
     endpoint: EndpointId
@@ -50,11 +50,12 @@ class Verdict(NamedTuple):
     served_model: str | None = None
     ttft_s: float | None = None
     probed_s: float | None = None
+    deep_s: float | None = None
 
     @property
     def is_sound(self) -> bool:
         """Whether a gateway can have said that: ages are finite, and draining is nobody's verdict."""
-        ages = (self.age_s, self.ttft_s or 0.0, self.probed_s or 0.0)
+        ages = (self.age_s, self.ttft_s or 0.0, self.probed_s or 0.0, self.deep_s or 0.0)
         return all(map(isfinite, ages)) and self.state is not State.DRAINING
 
     @property

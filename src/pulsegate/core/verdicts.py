@@ -7,6 +7,7 @@ from pulsegate.core.health import Reason, State
 from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import MemberId
 from pulsegate.core.movement import Scene, begin_life, note_transition
+from pulsegate.core.probe import ProbeKind
 from pulsegate.core.record import HealthRecord
 from pulsegate.core.watched import Watched
 
@@ -39,6 +40,7 @@ def verdict_of(watched: Watched, at: float) -> Verdict:
         served_model=watched.served_model,
         ttft_s=watched.ttft_s,
         probed_s=None if watched.last_probe_at is None else at - watched.last_probe_at,
+        deep_s=None if watched.last_deep_at is None else at - watched.last_deep_at,
     )
 
 
@@ -63,6 +65,8 @@ def adopt(scene: Scene, verdict: Verdict, said_at: float) -> None:
     watched.suspect = verdict.suspect
     if verdict.probed_s is not None:
         watched.last_probe_at = said_at - verdict.probed_s
+    if verdict.deep_s is not None:
+        watched.last_deep_at = said_at - verdict.deep_s
     _enter(scene, old, heard)
 
 
@@ -73,6 +77,7 @@ def retire(scene: Scene) -> None:
     scene.pool.resting.add(watched.id)
     watched.verdict_by = watched.startup_by = watched.wanted_at = None
     watched.next_cause = watched.failed_kind = None
+    watched.next_kind = ProbeKind.MICRO
     watched.unproven = watched.token_held = False
     watched.evidence = Evidence(tokens_at=watched.evidence.tokens_at)  # readings grow old while others probe it
     scene.pool.conversation.peers.forget(watched.id)

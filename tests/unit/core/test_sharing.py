@@ -18,7 +18,7 @@ from pulsegate.core.fleet import ProbePolicy
 from pulsegate.core.health import Reason, State
 from pulsegate.core.hearing import Verdict
 from pulsegate.core.ids import EndpointId, Incarnation, MemberId
-from pulsegate.core.probe import Counters, Ending, Fault, FaultClass
+from pulsegate.core.probe import Counters, Ending, Fault, FaultClass, ProbeKind
 from pulsegate.core.status import DueProbe, EndpointStatus
 from support.fake_engine import result_of
 from support.samples import fleet, pool, spec
@@ -173,3 +173,19 @@ def test_a_new_server_does_not_wait_for_the_slow_start_of_the_one_before() -> No
     assert among.status(one).weight == 0
     among.hear(one, State.HEALTHY)
     assert among.status(one).weight == 100
+
+
+def test_who_takes_over_knows_when_the_deep_probe_was() -> None:
+    among, one = Among(*NAMES, policy=ProbePolicy(deep_interval_s=60.0, jitter=0.0)), NAMES[0]
+    asked: list[tuple[float, ProbeKind]] = []
+    for _ in range(4):
+        said = verdict(one, State.HEALTHY, Reason.OK)._replace(deep_s=among.at - 90.0)
+        among.board.apply(VerdictHeard(at=among.at, verdict=said, said_at=among.at))
+        among.own(one)
+        for _ in range(3):
+            for due in among.due():
+                asked.append((among.at, due.ask.kind))
+                among.answered(due)
+        among.rest(one)
+    assert asked
+    assert [kind for at, kind in asked if at < 140.0 and kind is ProbeKind.DEEP] == []
