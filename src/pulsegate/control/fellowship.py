@@ -223,7 +223,7 @@ class Fellowship:
         if not isinstance(event, TrafficSeen):
             return
         self._inflight[event.endpoint] = event.inflight
-        if self._tie is not Tie.JOINED or self._duties.get(event.endpoint) is not Duty.REST:
+        if self._tie is not Tie.JOINED or self._duties.get(event.endpoint) in (None, Duty.OWN):
             return
         if event.tokens or event.failures or event.stalls:
             urgent = self._hints.add(event)

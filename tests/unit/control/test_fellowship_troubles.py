@@ -255,3 +255,19 @@ def test_nobody_owns_anything_before_the_others_were_heard() -> None:
         assert alone.fellowship.owner(EndpointId(E)) is None
 
     play(FLEET, act)
+
+
+def test_the_owner_hears_what_users_of_the_witness_meet() -> None:
+    world = World()
+
+    async def act(replicas: Replicas) -> None:
+        await started(replicas)
+        owner, witness = owner_of(replicas), witness_of(replicas)
+        world.unreachable.add((str(owner.name), E))
+        await asyncio.sleep(60)
+        now = replicas.loop.time()
+        witness.fellowship.told(TrafficSeen(at=now, endpoint=EndpointId(E), failures=1))
+        await asyncio.sleep(0.6)
+        assert owner.name in {member for at, member, one in world.probes if one == E and at >= now}
+
+    play(FLEET, act, world=world)
