@@ -2,7 +2,7 @@
 
 from pulsegate.gateway.backend import Backend
 from pulsegate.gateway.intake import Incoming
-from pulsegate.gateway.request import Routing, rewritten
+from pulsegate.gateway.request import Routing, may_name_two_models, rewritten
 from pulsegate.gateway.usage import ASKS_USAGE
 
 Bodies = dict[tuple[str | None, bool], bytes]
@@ -14,8 +14,8 @@ def upstream_request(backend: Backend, incoming: Incoming, routing: Routing, bod
     head, key, body = incoming.head, incoming.key, incoming.body
     model = None if backend.model == routing.model else backend.model
     ask_usage = asks_usage(backend, incoming, routing)
-    limited = key is not None and key.models is not None  # nobody may read a second "model" than we did
-    if model is not None or ask_usage or limited:
+    limited = key is not None and key.models is not None
+    if model is not None or ask_usage or (limited and may_name_two_models(body)):
         body = _rewritten(body, model, bodies, ask_usage=ask_usage)
     extra = b"" if head.content_type_given else b"Content-Type: application/json\r\n"
     if backend.pool.forward_authorization and head.authorization is not None:

@@ -57,13 +57,25 @@ def _wrong_field(told: str) -> ApiError:
     return bad_request("invalid_type", f"{what} for '{param}'.", param)
 
 
+def may_name_two_models(body: bytes) -> bool:
+    """Whether somebody behind us could read another model's name in this body than we did.
+
+    Not if the key stands there once, in whatever case, because Go's JSON does not look at it, and none of its letters
+    can be hidden: that takes ``\\u00..`` (RFC 8259, section 7).
+    """
+    return body.lower().count(b'"model"') != 1 or body.find(b"\\u00") >= 0
+
+
 def rewritten(body: bytes, model: str | None, *, ask_usage: bool) -> bytes:
     """The body with another model name and, if asked, ``stream_options.include_usage`` set to true.
 
     The values of all other fields stay as they were, byte for byte, and keep their order. A field that is given twice
-    is sent once, as it was decoded: nobody behind us can read another value than we did.
+    is sent once, as it was decoded, and no other spelling of ``model``: nobody behind us can read another value than we
+    did.
     """
     fields = _FIELDS.decode(body)
+    for spelling in [name for name in fields if name.lower() == "model" and name != "model"]:
+        del fields[spelling]
     if model is not None:
         fields["model"] = msgspec.Raw(_ENCODE(model))
     if ask_usage:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pulsegate.gateway.errors import ApiError, error_body
 from pulsegate.gateway.identity import presentable, request_ids
-from pulsegate.gateway.request import Routing, read_routing, rewritten
+from pulsegate.gateway.request import Routing, may_name_two_models, read_routing, rewritten
 from pulsegate.gateway.usage import Usage, is_usage_only, usage_in_events, usage_of
 
 JSON = st.recursive(
@@ -112,3 +112,21 @@ def test_the_extra_chunk_is_told_from_others() -> None:
     assert is_usage_only(b' {"choices":[],"usage":{"prompt_tokens":1}}')
     assert not is_usage_only(b'{"choices":[{}],"usage":{"prompt_tokens":1}}')
     assert not is_usage_only(b'{"choices":[],"prompt_filter_results":[]}')
+
+
+@pytest.mark.parametrize(
+    ("body", "may"),
+    [
+        (b'{"model":"a","messages":[]}', False),
+        (b'{"model":"b","model":"a"}', True),
+        (b'{"Model":"b","model":"a"}', True),
+        (b'{"mod\\u0065l":"b","model":"a"}', True),
+        (b'{"model":"a","metadata":{"model":"b"}}', True),
+    ],
+)
+def test_a_body_that_names_two_models_is_noticed(body: bytes, *, may: bool) -> None:
+    assert may_name_two_models(body) is may
+
+
+def test_another_spelling_of_model_is_left_out() -> None:
+    assert json.loads(rewritten(b'{"MODEL":"b","model":"a","n":1}', None, ask_usage=False)) == {"model": "a", "n": 1}
