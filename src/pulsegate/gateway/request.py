@@ -58,10 +58,10 @@ def _wrong_field(told: str) -> ApiError:
 
 
 def may_name_two_models(body: bytes) -> bool:
-    """Whether somebody behind us could read another model's name in this body than we did.
+    r"""Whether somebody behind us could read another model's name in this body than we did.
 
     Not if the key stands there once, in whatever case, because Go's JSON does not look at it, and none of its letters
-    can be hidden: that takes ``\\u00..`` (RFC 8259, section 7).
+    can be hidden: that takes ``\u00..`` (RFC 8259, section 7).
     """
     return body.lower().count(b'"model"') != 1 or body.find(b"\\u00") >= 0
 
