@@ -44,6 +44,7 @@ def endpoint(name="a:8000", state="healthy", **more):
         "probes": 3,
         "last_probe_at": "2025-06-15T15:06:39.000+00:00",
         "next_probe_at": None,
+        "owner": None,
     }
     return given | more
 
