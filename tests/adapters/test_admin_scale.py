@@ -41,7 +41,7 @@ class BigDesk(Desk):
     def statuses(self):
         return (status(one) for one in self._specs.values())
 
-    def owner(self, endpoint):
+    def owner(self, _endpoint):
         return None
 
     def wall_of(self, at):
