@@ -7,7 +7,6 @@ exactly what it has heard and said cannot use that. A connection that failed onc
 import asyncio
 import math
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypedDict, cast
@@ -17,6 +16,7 @@ from redis.exceptions import AuthenticationError, NoScriptError, RedisError
 
 from pulsegate.core.coordination import RedisAddress, RedisSpec
 from pulsegate.core.fleet import TlsSpec
+from pulsegate.trust import client_context
 
 CALL_TIMEOUT_S = 1.0
 _LONGEST_WHY = 200
@@ -174,17 +174,5 @@ def _connection(place: Place, tls: TlsSpec | None, settings: _Settings) -> Abstr
         return Connection(host=host, port=port, socket_keepalive_options=_KEEPALIVE, **settings)
     connection = SSLConnection(host=host, port=port, socket_keepalive_options=_KEEPALIVE, **settings)
     # redis-py would trust the system's authorities beside the one that is named
-    connection.ssl_context.context = _context(tls)
+    connection.ssl_context.context = client_context(tls, alpn=())
     return connection
-
-
-def _context(spec: TlsSpec) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if spec.ca_file is not None:
-        context.load_verify_locations(spec.ca_file)
-    else:
-        context.load_default_certs()
-    if spec.cert_file is not None:
-        # without a password at hand OpenSSL would ask at the terminal and stand still
-        context.load_cert_chain(spec.cert_file, spec.key_file, password="")
-    return context

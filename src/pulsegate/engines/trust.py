@@ -4,6 +4,7 @@ import ssl
 from functools import lru_cache
 from pathlib import Path
 
+from pulsegate import trust
 from pulsegate.core.fleet import TlsSpec
 
 
@@ -19,20 +20,4 @@ def client_context(spec: TlsSpec) -> ssl.SSLContext:
 
 @lru_cache(maxsize=256)
 def _context(spec: TlsSpec, _renewed_at: tuple[int | None, ...]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not spec.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif spec.ca_file is not None:
-        context.load_verify_locations(spec.ca_file)
-    else:
-        context.load_default_certs()
-    if spec.cert_file is not None:
-        context.load_cert_chain(spec.cert_file, spec.key_file, password=_no_password)
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def _no_password() -> str:
-    """OpenSSL would ask at the terminal and stand still."""
-    raise ssl.SSLError("the key file is encrypted; give one without a password")
+    return trust.client_context(spec)

@@ -10,11 +10,12 @@ from pulsegate.core.routing import Seat
 from pulsegate.gateway.access import json_text
 from pulsegate.gateway.answer_head import AnswerHead
 from pulsegate.gateway.counters import EndpointCounters
-from pulsegate.gateway.dial import DialError, client_context, dial
+from pulsegate.gateway.dial import DialError, dial
 from pulsegate.gateway.heads import request_prefix
 from pulsegate.gateway.provider_watch import ProviderWatch
 from pulsegate.gateway.setup import EndpointSetup, Limits, PoolSetup
 from pulsegate.gateway.upstream import UpstreamConnection
+from pulsegate.trust import client_context
 
 
 class Taker(Protocol):

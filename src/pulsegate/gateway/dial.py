@@ -5,7 +5,6 @@ import errno
 import ssl
 from collections.abc import Callable
 
-from pulsegate.core.fleet import TlsSpec
 from pulsegate.core.rescue import FailureKind
 from pulsegate.core.tls_hint import USE_HTTP, is_no_tls
 from pulsegate.gateway.setup import EndpointSetup
@@ -55,24 +54,3 @@ def _reason(exc: OSError) -> str:
     if isinstance(exc, ssl.SSLError) and is_no_tls(exc.reason):
         return USE_HTTP
     return f"{type(exc).__name__}: {exc}"[:200]
-
-
-def client_context(spec: TlsSpec) -> ssl.SSLContext:
-    """The TLS settings for an endpoint; read from their files: not on a hot path.
-
-    Raises:
-        OSError: a file cannot be read or is not what it should be.
-    """
-    context = ssl.create_default_context(cafile=spec.ca_file)
-    context.set_alpn_protocols(["http/1.1"])
-    if spec.cert_file is not None:
-        context.load_cert_chain(spec.cert_file, spec.key_file, password=no_password)
-    if not spec.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def no_password() -> str:
-    """For ``load_cert_chain``: OpenSSL would ask at the terminal and stand still."""
-    raise ssl.SSLError("the key file is encrypted; give one without a password")

@@ -1,11 +1,11 @@
 """Whether a worker could serve by a setup, found out without serving: reads every file that it names."""
 
 from pulsegate.gateway.access import AccessLog, open_log
-from pulsegate.gateway.dial import client_context
 from pulsegate.gateway.keys import load_keys
 from pulsegate.gateway.roster import check
 from pulsegate.gateway.server import server_context
 from pulsegate.gateway.setup import Setup
+from pulsegate.trust import client_context
 
 
 def inspect(setup: Setup) -> None:

@@ -20,7 +20,6 @@ from pulsegate.gateway.access import AccessLog, open_log
 from pulsegate.gateway.books import Books
 from pulsegate.gateway.context import Context, PingCall
 from pulsegate.gateway.counters import Counters
-from pulsegate.gateway.dial import no_password
 from pulsegate.gateway.downstream import LAST_CALL_S, ClientConnection
 from pulsegate.gateway.heads import NOT_FOR_PROVIDERS
 from pulsegate.gateway.identity import request_ids
@@ -30,6 +29,7 @@ from pulsegate.gateway.roster import Roster
 from pulsegate.gateway.setup import LedgerSetup, ServerTls, Setup
 from pulsegate.gateway.sink import NullSink, Sink
 from pulsegate.gateway.sweeper import Sweeper
+from pulsegate.trust import no_password
 
 OpenBooks = Callable[[LedgerSetup, Callable[[float], float]], Books]
 
