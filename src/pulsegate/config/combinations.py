@@ -78,9 +78,14 @@ def _server(document: Document, path: KeyPath, server: Raw, url: str) -> Iterato
     tls, at = raw.mapping(server, "tls"), (*path, "tls")
     if tls and url.lower().startswith(("http:", "unix:")):
         yield document.problem(at, "stands beside a URL without TLS", "write https:// or remove it", at_key=True)
-    for key, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
-        if key in tls and other not in tls:
-            yield document.problem((*at, key), f"needs `{other}` beside it", f"add `{other}`", at_key=True)
+    yield from half_a_pair(document, at, tls)
     if tls.get("verify") is False and "ca_file" in tls:
         message = "is not looked at with `verify: false`"
         yield document.problem((*at, "ca_file"), message, "remove one of them", at_key=True)
+
+
+def half_a_pair(document: Document, at: KeyPath, tls: Raw) -> Iterator[Problem]:
+    """A certificate without its key, or a key without its certificate."""
+    for key, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
+        if key in tls and other not in tls:
+            yield document.problem((*at, key), f"needs `{other}` beside it", f"add `{other}`", at_key=True)

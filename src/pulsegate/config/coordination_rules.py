@@ -6,6 +6,7 @@ from contextlib import suppress
 from pydantic_core import PydanticCustomError
 
 from pulsegate.config import raw
+from pulsegate.config.combinations import half_a_pair
 from pulsegate.config.coordination import CoordinationSection
 from pulsegate.config.document import Document
 from pulsegate.config.errors import Problem
@@ -33,10 +34,7 @@ def problems(document: Document) -> Iterator[Problem]:
 
 def _beside_the_url(document: Document, section: Raw) -> Iterator[Problem]:
     tls = raw.mapping(section, "tls")
-    for key, other in (("cert_file", "key_file"), ("key_file", "cert_file")):
-        if key in tls and other not in tls:
-            path = ("coordination", "tls", key)
-            yield document.problem(path, f"needs `{other}` beside it", f"add `{other}`", at_key=True)
+    yield from half_a_pair(document, ("coordination", "tls"), tls)
     if "url" not in section:
         return
     try:

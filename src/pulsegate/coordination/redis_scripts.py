@@ -21,7 +21,7 @@ import msgspec
 
 from pulsegate.control.coordination import View, Words
 from pulsegate.coordination.redis_line import Line, Word
-from pulsegate.core.ids import MemberId
+from pulsegate.core.ids import PRESENTABLE, MemberId
 
 _KEPT_FOR_S = 3600
 """What was said outlives the last member by so long: a restart finds it, and nothing stays for good."""
@@ -153,7 +153,7 @@ def _script(body: str) -> Script:
     return Script(source, sha1(source.encode()).hexdigest())  # noqa: S324 - the name that Redis gives it
 
 
-_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_NAME = re.compile(PRESENTABLE)
 _BEAT_SCRIPT, _TELL_SCRIPT, _LEAVE_SCRIPT = _script(_BEAT), _script(_TELL), _script(_LEAVE)
 _DECODER = msgspec.msgpack.Decoder(Message)
 

@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable
 from itertools import count
 
-_PRESENTABLE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+from pulsegate.core.ids import PRESENTABLE
+
+_PRESENTABLE = re.compile(PRESENTABLE.encode())
 
 
 def request_ids(random_bits: Callable[[int], int]) -> Callable[[], bytes]:

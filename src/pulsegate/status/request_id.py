@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from pulsegate.core.ids import PRESENTABLE
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -19,7 +21,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
 HEADER = b"x-request-id"
-_PRESENTABLE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_PRESENTABLE = re.compile(PRESENTABLE.encode())
 _CARRY_HEADERS = frozenset({"http.response.start", "websocket.accept"})
 
 
