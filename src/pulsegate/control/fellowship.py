@@ -5,14 +5,14 @@ probes what is decided in ``core.sharding``, whose word counts in ``core.hearing
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from pulsegate.control.coordination import Coordinator, View, Words
-from pulsegate.control.hints import Hint, Hints
+from pulsegate.control.hints import Hints
 from pulsegate.control.hints import decode as decode_hint
 from pulsegate.control.ports import Clock, FellowshipObserver, Timers
 from pulsegate.control.reports import ProbeReport
@@ -23,7 +23,8 @@ from pulsegate.core.hearing import WITNESS_LIMIT_S, Duty, Hearing, Verdict
 from pulsegate.core.ids import EndpointId, MemberId
 from pulsegate.core.outcome import OutcomeKind
 from pulsegate.core.probe import Counters
-from pulsegate.core.sharding import Mode, Posts, deal, shift
+from pulsegate.core.schedule import phase
+from pulsegate.core.sharding import Mode, Posts, deal
 
 REFRESH_S = 10.0
 """How often verdicts that did not change are told again: times to first token, and when an endpoint was probed last."""
@@ -38,6 +39,8 @@ REGATHER_S = 2.5
 """After the backend was lost: how long those who come back first wait for the others before they divide the work."""
 
 _encode = msgspec.msgpack.Encoder().encode
+
+Told = TypeVar("Told")
 
 
 class Tie(StrEnum):
@@ -177,7 +180,7 @@ class Fellowship:
                 if verdict.doubtful:
                     self._wait_for_witness(verdict.endpoint)
         for payload in words.passing:
-            hint = self._hint_in(payload)
+            hint = self._read(decode_hint, payload)
             if hint is not None and self._duties.get(hint.endpoint) is Duty.OWN:
                 self._tell_board(hint.as_traffic(now, self._inflight.get(hint.endpoint, 0)))
 
@@ -192,7 +195,7 @@ class Fellowship:
         self._hints.clear()
         self._hearing.part()
         self._quiet.clear()
-        self._assign(dict.fromkeys(self._posts, Duty.OWN), stretch=self._known, at_shift=shift(self._me))
+        self._probe_everything()
 
     # Observer and ProbeObserver: what this gateway finds
 
@@ -236,7 +239,7 @@ class Fellowship:
         if self._tie is Tie.JOINED:
             self._divide()
         elif self._tie is Tie.PARTED:
-            self._assign(dict.fromkeys(self._posts, Duty.OWN), stretch=self._known, at_shift=shift(self._me))
+            self._probe_everything()
 
     def _convene(self, view: View) -> None:
         self._view = view
@@ -247,6 +250,9 @@ class Fellowship:
             if one in self._posts and old[one].owner == self._posts[one].owner
         }
         self._hearing.convene(view.epoch, frozenset(view.members), self._posts, self._clock.now())
+
+    def _probe_everything(self) -> None:
+        self._assign(dict.fromkeys(self._posts, Duty.OWN), stretch=self._known, shift=phase(self._me))
 
     def _regathered(self) -> None:
         if self._tie is Tie.JOINED and 0.0 < self._regather_until <= self._clock.now():
@@ -288,24 +294,29 @@ class Fellowship:
     def _wait_for_witness(self, endpoint: EndpointId) -> None:
         self._timers.call_at(self._clock.now() + WITNESS_LIMIT_S, lambda: self._react(endpoint))
 
-    def _assign(self, duties: dict[EndpointId, Duty], *, stretch: int = 1, at_shift: float = 0.0) -> None:
+    def _assign(self, duties: dict[EndpointId, Duty], *, stretch: int = 1, shift: float = 0.0) -> None:
         old, self._duties = self._duties, duties
-        changed = {
-            duty: [one for one, new in duties.items() if new is duty and old.get(one) is not duty] for duty in Duty
-        }
-        lost = [one for one in changed[Duty.REST] if old.get(one) is Duty.OWN]
-        self._observer.dealt(len(changed[Duty.OWN]), len(lost), self.company.owned)
+        changed = {one: duty for one, duty in duties.items() if old.get(one) is not duty}
+        gained = sum(duty is Duty.OWN for duty in changed.values())
+        lost = sum(duty is Duty.REST and old.get(one) is Duty.OWN for one, duty in changed.items())
+        self._observer.dealt(gained, lost, self.company.owned)
+        self._tell_duties(changed, stretch=stretch, shift=shift)
+        self._settled.set()
+
+    def _tell_duties(self, changed: Mapping[EndpointId, Duty], *, stretch: int = 1, shift: float = 0.0) -> None:
+        def named(wanted: Duty) -> tuple[EndpointId, ...]:
+            return tuple(one for one, duty in changed.items() if duty is wanted)
+
         self._tell_board(
             DutiesChanged(
                 at=self._clock.now(),
-                own=tuple(changed[Duty.OWN]),
-                witness=tuple(changed[Duty.WITNESS]),
-                rest=tuple(changed[Duty.REST]),
+                own=named(Duty.OWN),
+                witness=named(Duty.WITNESS),
+                rest=named(Duty.REST),
                 stretch=stretch,
-                shift=at_shift,
+                shift=shift,
             )
         )
-        self._settled.set()
 
     def _react(self, endpoint: EndpointId) -> None:
         """Something was said about this endpoint."""
@@ -316,15 +327,7 @@ class Fellowship:
             self._believe(endpoint)  # a witness begins with what is believed
         if duty is not old:
             self._duties[endpoint] = duty
-            named = (endpoint,)
-            self._tell_board(
-                DutiesChanged(
-                    at=self._clock.now(),
-                    own=named if duty is Duty.OWN else (),
-                    witness=named if duty is Duty.WITNESS else (),
-                    rest=named if duty is Duty.REST else (),
-                )
-            )
+            self._tell_duties({endpoint: duty})
             if duty is Duty.REST:
                 self._believe(endpoint)
 
@@ -376,19 +379,15 @@ class Fellowship:
             yield f"{role}|{endpoint}", _encode(verdict)
 
     def _verdict_in(self, payload: bytes) -> Verdict | None:
-        try:
-            verdict = _decode_verdict(payload)
-        except msgspec.DecodeError as exc:
-            self._observer.misunderstood(str(exc))
-            return None
-        if not verdict.is_sound:
+        verdict = self._read(_decode_verdict, payload)
+        if verdict is not None and not verdict.is_sound:
             self._observer.misunderstood("a verdict that no gateway gives")
             return None
         return verdict
 
-    def _hint_in(self, payload: bytes) -> Hint | None:
+    def _read(self, decode: Callable[[bytes], Told], payload: bytes) -> Told | None:
         try:
-            return decode_hint(payload)
+            return decode(payload)
         except msgspec.DecodeError as exc:
             self._observer.misunderstood(str(exc))
             return None

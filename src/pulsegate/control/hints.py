@@ -37,9 +37,6 @@ class Hints:
         self._hints: dict[EndpointId, Hint] = {}
         self._tokens_at: dict[EndpointId, float] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._hints)
-
     def add(self, event: TrafficSeen) -> bool:
         """Take in what users met; whether it must be told at once."""
         old = self._hints.get(event.endpoint, Hint(event.endpoint, 0, 0, 0))

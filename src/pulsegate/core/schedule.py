@@ -9,7 +9,6 @@ from typing import Generic, NamedTuple, TypeVar
 from pulsegate.core.events import ProbeCause
 from pulsegate.core.fleet import ProbePolicy
 from pulsegate.core.health import Reason, State
-from pulsegate.core.ids import EndpointId
 from pulsegate.core.probe import ProbeKind
 from pulsegate.core.record import HealthRecord
 
@@ -77,9 +76,12 @@ class Timetable(Generic[Key]):
         return due_at, key
 
 
-def phase(endpoint: EndpointId) -> float:
-    """Where in the interval an endpoint has its place, 0 to 1: the same in every process and after every restart."""
-    return int.from_bytes(blake2b(endpoint.encode(), digest_size=4).digest(), "big") / 2**32
+def phase(name: str) -> float:
+    """Where in the interval an endpoint has its place, 0 to 1: the same in every process and after every restart.
+
+    Also by how much a gateway moves all of them, when several probe everything and cannot agree on places.
+    """
+    return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") / 2**32
 
 
 def first_due_at(rank: int, fleet_size: int, interval_s: float, at: float) -> float:

@@ -67,8 +67,3 @@ def _ranked(key: str, members: Sequence[MemberId]) -> list[MemberId]:
 
 def _score(key: str, member: MemberId) -> bytes:
     return blake2b(f"{key}|{member}".encode(), digest_size=8).digest()
-
-
-def shift(member: MemberId) -> float:
-    """Where a member's place in an interval is, 0 to 1, when all probe everything and cannot agree on places."""
-    return int.from_bytes(blake2b(member.encode(), digest_size=4).digest(), "big") / 2**32

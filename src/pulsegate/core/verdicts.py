@@ -46,7 +46,7 @@ def verdict_of(watched: Watched, at: float) -> Verdict:
 
 def adopt(scene: Scene, verdict: Verdict, said_at: float) -> None:
     """Another gateway's verdict is this endpoint's health."""
-    watched, old = scene.watched, scene.watched.record
+    watched = scene.watched
     if verdict.incarnation > watched.incarnation:
         begin_life(scene)
         watched.incarnation = verdict.incarnation
@@ -67,7 +67,7 @@ def adopt(scene: Scene, verdict: Verdict, said_at: float) -> None:
         watched.last_probe_at = said_at - verdict.probed_s
     if verdict.deep_s is not None:
         watched.last_deep_at = said_at - verdict.deep_s
-    _enter(scene, old, heard)
+    _enter(scene, heard)
 
 
 def retire(scene: Scene) -> None:
@@ -105,15 +105,15 @@ def engage(scene: Scene, *, confirm: bool = False) -> bool:
             fails=fails,
             deep_due=False,
         )
-        _enter(scene, watched.record, doubt)
+        _enter(scene, doubt)
     elif record.state is State.WARMING and record.reason is not Reason.SLEEPING:
         watched.startup_by = record.since + watched.policy.startup_deadline_s
     scene.pool.touch(watched)
     return watched.claim is None
 
 
-def _enter(scene: Scene, old: HealthRecord, judged: HealthRecord) -> None:
-    watched = scene.watched
+def _enter(scene: Scene, judged: HealthRecord) -> None:
+    watched, old = scene.watched, scene.watched.record
     watched.record = judged if old.beneath is None else replace(old, beneath=judged)
     watched.moves_nothing = None
     if watched.record.state is not old.state or watched.record.reason is not old.reason:
