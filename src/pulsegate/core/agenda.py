@@ -70,8 +70,8 @@ class Agenda:
         """
         for watched in fresh:
             watched.taken_over = True
-            place, interval_s = (watched.phase + self.shift) % 1.0, watched.policy.interval_s * self.stretch
-            self.put(watched.id, at + interval_s * (TAKE_OVER_SHARE + (1.0 - TAKE_OVER_SHARE) * place) * 0.9)
+            share = TAKE_OVER_SHARE + (1.0 - TAKE_OVER_SHARE) * self._place(watched)
+            self.put(watched.id, at + watched.policy.interval_s * self.stretch * share * 0.9)
 
     def hasten(self, watched: list[Watched], at: float) -> None:
         """Intervals are shorter than they were: nobody waits for a longer one."""
@@ -86,11 +86,15 @@ class Agenda:
 
     def _slot(self, watched: Watched, wait_s: float, at: float) -> float:
         policy = watched.policy
-        place, wait_s = (watched.phase + self.shift) % 1.0, wait_s * self.stretch
+        wait_s *= self.stretch
         if watched.taken_over:
             watched.taken_over = False
             at += wait_s * (TAKE_OVER_SHARE - 0.1)  # its own place in the interval may be right ahead
-        return jittered(next_slot(place, wait_s, at, policy.jitter), policy, self._rng)
+        return jittered(next_slot(self._place(watched), wait_s, at, policy.jitter), policy, self._rng)
+
+    def _place(self, watched: Watched) -> float:
+        """Where in its interval it is probed, 0 to 1."""
+        return (watched.phase + self.shift) % 1.0
 
     def claim(self, watched: Watched, pool: Pool, due_at: float, at: float) -> DueProbe | None:
         """Claim the endpoint for its due probe; None when users' tokens make the probe needless for now."""

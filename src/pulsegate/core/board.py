@@ -299,7 +299,7 @@ class Board:
     def _duties_changed(self, event: DutiesChanged, effects: list[Effect]) -> None:
         """Begin, confirm and end what this gateway has to do among others."""
         at, agenda = event.at, self._agenda
-        slower = event.stretch > agenda.stretch
+        shorter = event.stretch < agenda.stretch
         agenda.stretch, agenda.shift = event.stretch, event.shift
         scenes = {key: self._scene(key, at, effects) for key in (*event.rest, *event.own, *event.witness)}
         for key in event.rest:
@@ -316,7 +316,7 @@ class Board:
                     agenda.put(key, at)
                 else:
                     scene.watched.wanted_at = at
-        if not slower:
+        if shorter:
             agenda.hasten([watched for watched in self._watched.values() if not watched.resting], at)
         for pool in self._pools.values():
             self._settle(pool, at, effects)

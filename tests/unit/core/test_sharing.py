@@ -154,7 +154,7 @@ def test_the_network_is_judged_by_what_is_probed_from_here() -> None:
     for due in among.due():
         among.answered(due)
     among.rest(*NAMES[4:])
-    effects = [effect for due in among.due() for effect in among.answered(due, FaultClass.UNREACHABLE)]
+    effects = [effect for due in among.due(4.5) for effect in among.answered(due, FaultClass.UNREACHABLE)]
     assert AlertKind.NETWORK_SUSPECT in {effect.kind for effect in effects if isinstance(effect, Alerted)}
 
 
@@ -189,3 +189,21 @@ def test_who_takes_over_knows_when_the_deep_probe_was() -> None:
         among.rest(one)
     assert asked
     assert [kind for at, kind in asked if at < 140.0 and kind is ProbeKind.DEEP] == []
+
+
+def test_who_asks_to_be_left_alone_is_so_however_often_others_are_handed_over() -> None:
+    among = Among(*NAMES[:2])
+    among.own(NAMES[0])
+    for _ in range(3):
+        (due,) = among.due()
+        among.answered(due)
+    (due,) = among.due()
+    full = Fault(kind=FaultClass.OVERLOAD, detail="full", retry_after_s=15.0)
+    result = result_of(due.ask, ending=Ending.FAILED, fault=full, end_s=0.01)
+    among.board.apply(ProbeDone(at=among.at, endpoint=due.endpoint, incarnation=due.incarnation, result=result))
+    asked_again_at = among.status(NAMES[0]).next_probe_at
+    assert asked_again_at is not None
+    assert asked_again_at > among.at + POLICY.interval_s
+    among.own(NAMES[1])
+    among.rest(NAMES[1])
+    assert among.status(NAMES[0]).next_probe_at == asked_again_at
